@@ -1,5 +1,5 @@
-// The API's answers about this host, as JSON texts and as schemas: each object is described once. Keys are
-// stable: they are the product's contract with scripts (docs/api.md), and later versions may add some.
+// The API's answers about this host, as JSON texts and as schemas. Each object is described once. Keys are
+// stable, because scripts depend on them (docs/api.md). Later versions may add keys.
 //
 // Thread: any thread.
 #pragma once
@@ -38,7 +38,7 @@ struct StateText {
   std::string text;
 };
 
-// Lists of what has a name, as objects with those names.
+// Lists of named values, written as objects with these names as keys.
 struct CountersRule {
   Json write(const std::vector<control::Counter>& counters) const;
   Json write(const std::vector<control::Gauge>& gauges) const;
@@ -55,20 +55,20 @@ struct BudgetsRule {
   Json schema(Components& components) const;
 };
 
-// Empty `adapter`: all.
+// An empty `adapter` means all adapters.
 std::vector<control::QpSnapshot> qps_of(const control::Snapshot& snapshot, std::string_view adapter);
 
-// The path of a QP that is connected.
+// The path of a connected QP.
 struct PathView : control::QpSnapshot {};
-// `host`: this host's name, empty when it has none.
+// `host` is this host's name; empty if it has none.
 std::vector<PathView> paths_of(const control::Snapshot& snapshot, const std::string& host);
 
-// Counter groups beside the adapter's name, so no description says it all.
+// Written by hand, because the counter groups stand beside the adapter's name in one object.
 std::string stats_json(const control::Snapshot& snapshot, std::string_view adapter);
 Json stats_schema(Components& components);
-// Of a file.
+// The schema of a file.
 Json capture_schema(Components& components);
-// Of bytes that are no file of a known type.
+// The schema of bytes that are not a file of a known type.
 Json bytes_schema(Components& components);
 
 // --- The cluster as this host sees it ---

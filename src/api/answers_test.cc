@@ -74,7 +74,7 @@ TEST(Answers, FiltersQpsAndStatsByAdapter) {
   EXPECT_FALSE(one.contains("host"));
 }
 
-// The guest writes the name of its system; the daemon passes it on.
+// The guest chooses the name of its system, and the daemon passes it on.
 TEST(Answers, SurvivesTextThatIsNoUtf8) {
   control::AdapterSnapshot adapter;
   adapter.guest_os = "Linux \xff\"\n";

@@ -1,5 +1,5 @@
-// What the API's tests share: a daemon's sides of it, and a member of a cluster on a fake store. Thread: the
-// test's.
+// What the API's tests share: fakes of everything that the API asks the daemon, and a cluster member on a
+// fake store. Thread: the test's.
 #pragma once
 
 #include <algorithm>
@@ -61,8 +61,8 @@ struct FakeSource final : control::SnapshotSource {
   std::vector<control::AdapterTrouble> not_served;
 };
 
-// As many pieces "x" as frames are wanted, 1000 at most; where any number is, 64 pieces of 64 KiB, which are
-// more than a socket holds.
+// A stream of `frames` pieces "x", at most 1000. If `frames` is 0: 64 pieces of 64 KiB, which is more than a
+// socket holds.
 class FakeCapture final : public ByteStream {
  public:
   FakeCapture(std::uint32_t frames, std::shared_ptr<std::atomic<int>> running)
@@ -160,7 +160,7 @@ struct FakeCheckpoints final : motion::CheckpointService {
   std::string print_state(std::string_view state) override { return "state of " + std::string(state) + "\n"; }
 
   std::shared_ptr<std::atomic<int>> running = std::make_shared<std::atomic<int>>(0);
-  std::string restored;  // the state
+  std::string restored;  // the state that was restored
 };
 
 struct FakeMotions final : motion::MotionService {
@@ -194,7 +194,7 @@ struct FakeMotions final : motion::MotionService {
   std::optional<motion::MotionState> newest;
 };
 
-// Everything that the API asks about this host.
+// Fakes of everything that the API asks about this host.
 struct FakeHost {
   FakeSource source;
   FakeLinks links;
@@ -241,7 +241,7 @@ inline Fd connected_to(const std::string& path) {
   return connection;
 }
 
-// What comes back for `request` until the server ends the connection.
+// Returns what the server sends for `request` until it ends the connection.
 inline std::string answer_to(const std::string& path, const std::string& request) {
   const Fd connection = connected_to(path);
   EXPECT_EQ(::send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL),
@@ -254,7 +254,7 @@ inline std::string answer_to(const std::string& path, const std::string& request
   return answer;
 }
 
-// A body that comes in pieces, with time between them for a server to answer and to leave.
+// A body in pieces. The pauses between them give the server time to answer and to close.
 inline httplib::ContentProvider slowly(const std::string& body) {
   return [body](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -262,7 +262,7 @@ inline httplib::ContentProvider slowly(const std::string& body) {
   };
 }
 
-// Host esx-01 with two vmnics and an RDMA device, esx-02 known but not alive.
+// Host esx-01 is alive and has two vmnics and an RDMA device. esx-02 is known but not alive.
 struct FakeMember {
   FakeMember() {
     auto made = std::make_unique<control::FakeStore>(cluster);
@@ -285,7 +285,7 @@ struct FakeMember {
     }
   }
   std::shared_ptr<control::FakeCluster> cluster = std::make_shared<control::FakeCluster>();
-  control::FakeStore* store = nullptr;  // the plane's
+  control::FakeStore* store = nullptr;  // the plane's store
   std::unique_ptr<control::Plane> plane;
 };
 

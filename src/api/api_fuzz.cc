@@ -1,9 +1,9 @@
-// Fuzzes the API with the bytes of a client's connection: HTTP, paths, queries, bodies and what they ask of
-// the inventory.
+// Fuzzes the API with the bytes of a client's connection: HTTP, paths, queries, bodies, and the changes that
+// they request of the inventory.
 //
-// Input: the stream, with requests one after the other. What
-// must hold: nothing crashes, the handlers throw nothing, an answer is HTTP and its body is the JSON or text
-// that it says, and the inventory afterwards can be shown.
+// The input is the stream, with requests one after the other. The fuzzer checks that nothing crashes, that no
+// handler throws, that each answer is HTTP whose body is the JSON or text that its header says, and that the
+// inventory can still be shown afterwards.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -59,7 +59,7 @@ class Connection final : public httplib::Stream {
 class OneThreaded final : public Dispatcher {
  public:
   using Dispatcher::Dispatcher;
-  // One request of the connection. False: it ends.
+  // Serves one request of the connection. Returns false if the connection ends.
   bool serve(Connection& connection) {
     bool closed = false;
     const bool served = process_request(connection, /*close_connection=*/false, closed, nullptr);
@@ -80,7 +80,7 @@ void check_answer(const std::string& answer) {
   PVRDMA_CHECK(nlohmann::json::accept(body), "JSON is JSON");
 }
 
-// The daemon, the same for all inputs; its cluster is put back to what it was after each.
+// The daemon, used for many inputs. After each input its cluster is restored.
 class ServedHost {
  public:
   ServedHost()
@@ -128,7 +128,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return true;
   }();
   static_cast<void>(quiet);
-  // A new one now and then: a fake store remembers every transaction.
+  // Makes a new one now and then, because a fake store remembers every transaction.
   static std::unique_ptr<pvrdma::api::ServedHost> host;
   static int inputs = 0;
   if (inputs++ % 4096 == 0) host = std::make_unique<pvrdma::api::ServedHost>();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr mode_t kSocketMode = 0660;
 constexpr int kBacklog = 64;
-// A client that sends slowly or asks nothing holds one of few threads.
+// A client that sends slowly, or sends nothing, occupies one of a few threads, so its time is limited.
 constexpr StreamLimits kLimits{.silence = std::chrono::seconds(2),
                                .read = std::chrono::seconds(10),
                                .write = std::chrono::seconds(10),
@@ -35,7 +35,7 @@ struct ApiServer::Impl {
   Dispatcher requests_;
   std::unique_ptr<UnixListener> listener_;
   ConnectionThreads threads_;
-  std::unique_ptr<TlsListener> tcp_;  // null: not wanted
+  std::unique_ptr<TlsListener> tcp_;  // null: TCP is off
 };
 
 Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, const ApiParts& parts,

@@ -1,12 +1,12 @@
 // ApiServer: the daemon's HTTP/JSON API on a UNIX socket (mode 0660 less the umask), and optionally on TCP
 // with TLS and a bearer token. docs/api.md tells people how to use it; GET /openapi.json lists all requests.
 //
-// Errors are {"error": "one sentence"}. What is asked about adapters is asked of the shard by message for a
-// Snapshot; what is asked about the cluster is answered from the plane's inventory and changed by its edits.
-// Nothing here touches what a shard owns.
+// Errors are {"error": "one sentence"}. Requests about adapters ask the shard for a Snapshot, by message.
+// Requests about the cluster are answered from the plane's inventory and change it through the plane's edits.
+// Nothing here touches objects that a shard owns.
 //
-// Thread: created, started and destroyed by one thread; it answers on threads of its own, at most kThreads at
-// a time on the UNIX socket, TlsListener::kThreads more on TCP.
+// Thread: one thread creates, starts and destroys it. It answers on threads of its own: at most kThreads for
+// the UNIX socket, and TlsListener::kThreads more for TCP.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@ namespace pvrdma::api {
 
 class ApiServer {
  public:
-  static constexpr std::size_t kThreads = 8;  // captures, four at most, may hold one each
+  static constexpr std::size_t kThreads = 8;  // captures may hold one each; there are at most four
 
-  // Binds and listens; clients wait until start(). `parts` outlives the server. Errors, each one sentence
-  // that names the object and the way out: the path or the address is in use, or bind's errno; a file of
+  // Binds and listens; clients wait until start(). `parts` outlives the server. Each error is one sentence
+  // that names the object and the way out: the path or the address is in use, or bind() failed; a file in
   // `tcp` cannot be used.
   static Result<std::unique_ptr<ApiServer>> listen(
       const std::string& path, const ApiParts& parts,
       const std::optional<control::ApiTcpConfig>& tcp = std::nullopt);
 
-  // Finishes requests whose handler runs, drops the others, and removes the socket file.
+  // Finishes requests whose handler is running, drops the others, and removes the socket file.
   ~ApiServer();
   ApiServer(const ApiServer&) = delete;
   ApiServer& operator=(const ApiServer&) = delete;
 
-  // Begins to answer. Once.
+  // Starts to answer. Call it once.
   void start();
 
-  // Where it listens on TCP; 0: it does not.
+  // The TCP port; 0: it does not listen on TCP.
   std::uint16_t tcp_port() const;
 
  private:

@@ -30,7 +30,7 @@ class ApiServerTest : public testing::Test {
   std::unique_ptr<ApiServer> server_;
 };
 
-// What a browser can be made to send to a forwarded port of the socket.
+// Requests that a web page can make a browser send to a forwarded port of the socket.
 TEST_F(ApiServerTest, AWebPageCanNeitherReadNorChange) {
   const auto status = [&](const std::string& request) { return answer_to(path_, request).substr(9, 3); };
   const auto get = [&](const std::string& headers) {
@@ -139,7 +139,8 @@ TEST_F(ApiServerTest, RefusesWhatIsTooLong) {
   EXPECT_EQ(announced->status, 413);
   const auto chunked = client().Put(
       "/v1/adapters/VM-01/link",
-      // More than the socket's buffers hold: an answer that comes before the end would not arrive.
+      // More than the socket's buffers hold: an answer that is sent before the whole body was read would be
+      // lost.
       [&](std::size_t, httplib::DataSink& sink) {
         for (int i = 0; i < 10; ++i) sink.write(body.data(), body.size());
         sink.done();
@@ -192,7 +193,7 @@ TEST_F(ApiServerTest, RefusesNobodyWhoIsStillWriting) {
 }
 
 TEST_F(ApiServerTest, AnswersOneRequestAConnection) {
-  // A body of a GET is nobody's; it must not be taken for requests.
+  // A GET has no use for a body; its bytes must not be taken for requests.
   std::string body;
   for (int i = 0; i < 1000; ++i) body += "GET /v1/adapters HTTP/1.1\r\n\r\n";
   const std::string answers = answer_to(
@@ -353,7 +354,8 @@ TEST_F(ApiServerTest, SaysWhyWhenTheShardDoesNotAnswer) {
 }
 
 TEST_F(ApiServerTest, AnswersManyClientsAtOnce) {
-  // The library makes a static of its own at the first request; ThreadSanitizer does not see its guard.
+  // The library initialises a static variable at the first request, and ThreadSanitizer does not see the
+  // guard of that variable.
   ASSERT_TRUE(get("/v1/version"));
   std::vector<std::thread> clients;
   for (int i = 0; i < 8; ++i) {

@@ -1,4 +1,4 @@
-// The API over TCP: TLS, the token, and clients that are silent, slow or endless.
+// The API over TCP: TLS, the token, and clients that are silent, slow, or never stop sending.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +26,7 @@ using testing::HasSubstr;
 constexpr const char* kToken = "0123456789abcdef";
 constexpr const char* kCertifiedName = "api.example";
 
-// A key and a certificate for 127.0.0.1 and kCertifiedName that signs itself, as two PEM files.
+// Writes a key and a self-signed certificate for 127.0.0.1 and kCertifiedName, as two PEM files.
 void write_certificate(const std::string& certificate_file, const std::string& key_file,
                        const EVP_CIPHER* cipher = nullptr) {
   EVP_PKEY* key = EVP_EC_gen("P-256");

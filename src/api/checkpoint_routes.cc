@@ -1,4 +1,4 @@
-// Checkpoints: VMs written to files of their hosts, and VMs that go on from there.
+// Checkpoints: writes VMs to files of their hosts, and restores VMs from such files.
 #include <cerrno>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace pvrdma::api {
 namespace {
 
-constexpr std::size_t kPrintedBytesMax = 512u << 10;  // the text may be fifty times as much
+constexpr std::size_t kPrintedBytesMax = 512u << 10;  // the printed text may be fifty times as large
 constexpr std::string_view kStreamType = "application/octet-stream";
 
 using motion::CheckpointService;
@@ -35,7 +35,7 @@ Reply finish(CheckpointService& checkpoints, const Call& call) {
   return finished ? ok(text_of(Nothing{})) : refuse(finished.error());
 }
 
-// The body: what a POST of the checkpoint says, on one line, and the state.
+// The body has the JSON of POST .../checkpoint on one line, and the state after it.
 Reply restore(CheckpointService& checkpoints, const Call& call) {
   const auto line_end = call.body.find('\n');
   if (line_end == std::string::npos)

@@ -13,7 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSlice{100};  // how soon closing_ is seen
+constexpr milliseconds kSlice{100};  // how often closing_ is checked
 constexpr int kDrainReadsMax = 64;
 
 bool may_try_again(int code) {
@@ -31,8 +31,8 @@ ClientStream::ClientStream(const StreamLimits& limits, const std::atomic<bool>& 
 void ClientStream::finish() {
   shut_down();
   ::shutdown(socket(), SHUT_WR);
-  // Bytes that nobody reads (a refused request's body) would make close() reset the connection, and the
-  // client lose the answer.
+  // Reads the bytes that no handler has read (a refused request's body). Otherwise close() would reset the
+  // connection, and the client would lose the answer.
   std::array<char, 4096> rest;
   const Time deadline = Clock::now() + kSlice;
   for (int i = 0; i < kDrainReadsMax && wait(POLLIN, deadline); ++i) {
@@ -62,7 +62,7 @@ ssize_t ClientStream::read(char* data, std::size_t size) {
   }
 }
 
-// All of it or nothing: the library does not come back for a rest.
+// Writes everything or fails, because the library does not retry with the rest.
 ssize_t ClientStream::write(const char* data, std::size_t size) {
   if (write_deadline_ == Time{}) write_deadline_ = Clock::now() + limits_.write;
   std::span<const std::byte> left = std::as_bytes(std::span(data, size));

@@ -1,5 +1,5 @@
-// ClientStream: a server's side of one connection as cpp-httplib reads and writes it: blocking, with limits
-// in time and bytes that hold for the connection as a whole. TlsClientStream and PlainClientStream move the
+// ClientStream: the server's side of one connection, as cpp-httplib reads and writes it. It blocks, and it
+// has limits in time and bytes for the whole connection. TlsClientStream and PlainClientStream move the
 // bytes.
 //
 // Thread: one at a time; `closing` may be set by another.
@@ -19,9 +19,9 @@
 namespace pvrdma::api {
 
 struct StreamLimits {
-  std::chrono::milliseconds silence;  // without a byte
-  std::chrono::milliseconds read;     // handshake and all reads together
-  std::chrono::milliseconds write;    // all writes of an answer, or of a piece of a stream, from the first
+  std::chrono::milliseconds silence;  // longest time without a byte
+  std::chrono::milliseconds read;     // for the handshake and all reads together
+  std::chrono::milliseconds write;    // all writes of an answer, or of a piece of a stream, from the first on
   std::size_t read_bytes_max = 0;
 };
 
@@ -34,24 +34,24 @@ class ClientStream : public httplib::Stream {
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
   void get_local_ip_and_port(std::string& ip, int& port) const override;
 
-  // So many bytes more may be read.
+  // Allows `bytes` more to be read.
   void allow(std::size_t bytes) { read_bytes_max_ += bytes; }
-  // What is written from now on has a time limit of its own.
+  // From the next write on, a new time limit for writing runs.
   void begin_piece() { write_deadline_ = {}; }
-  // Says that no more comes and lets what was sent arrive.
+  // Tells the client that nothing more comes, and lets sent data arrive.
   void finish();
 
  protected:
-  // `closing` is borrowed: once it is true, all waiting ends.
+  // `closing` is borrowed. Once it is true, all waiting ends.
   ClientStream(const StreamLimits& limits, const std::atomic<bool>& closing);
 
-  // As tls::Stream's functions of these names.
+  // As the functions of tls::Stream with these names.
   virtual tls::Transfer read_some(std::span<std::byte> into) = 0;
   virtual tls::Transfer write_some(std::span<const std::byte> from) = 0;
   virtual bool holds_input() const { return false; }
   virtual void shut_down() {}
 
-  // After an attempt to read, or one of a handshake, that was not done: true when it is worth trying again.
+  // Call it after a read or handshake that could not complete. Returns true if another attempt is worthwhile.
   bool wait_to_read(tls::Io io) const { return wait_for(io, read_deadline_); }
 
  private:
@@ -62,7 +62,7 @@ class ClientStream : public httplib::Stream {
   const StreamLimits limits_;
   const std::atomic<bool>& closing_;
   const Time read_deadline_;
-  Time write_deadline_{};  // from the first write of a piece on
+  Time write_deadline_{};  // starts with the first write of a piece
   std::size_t read_bytes_max_;
   std::size_t read_bytes_ = 0;
 };

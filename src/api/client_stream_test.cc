@@ -1,4 +1,4 @@
-// The time that a client has to take an answer: all of one, and each piece of one that is a stream.
+// The time limit for a client to take an answer: for a whole answer, or for each piece of a stream.
 #include "api/client_stream.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ void pass_the_write_limit() {
   std::this_thread::sleep_until(Clock::now() + kLimits.write + std::chrono::milliseconds(100));
 }
 
-// A client that has asked `request` and lets the server wait before each write.
+// A client that has sent `request` and makes the server wait before each write.
 class HesitantClient final : public ClientStream {
  public:
   explicit HesitantClient(std::string_view request = {}) : ClientStream(kLimits, closing_), input_(request) {
@@ -72,7 +72,7 @@ TEST(ClientStreamTest, HasOneLimitForTheWholeAnswer) {
   EXPECT_EQ(client.taken(), "head");
 }
 
-// Its second piece comes when the time for an answer is over.
+// A stream whose second piece comes after the time limit for an answer.
 class LateStream final : public ByteStream {
  public:
   bool read(std::string& out) override {

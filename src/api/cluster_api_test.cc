@@ -1,4 +1,4 @@
-// Each request about the cluster, over a real UNIX socket: what it does and its mistakes.
+// Each request about the cluster, over a real UNIX socket: what it does, and which mistakes it refuses.
 #include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class ClusterApi : public testing::Test {
     EXPECT_EQ(answer.status, status) << method << " " << path << ": " << answer.json;
     EXPECT_THAT(answer.error(), HasSubstr(sentence_part)) << method << " " << path;
   }
-  // A switch with both uplinks in place and a port group.
+  // Makes a switch with both uplinks and a port group.
   void make_switch() {
     done("POST", "/v1/dvs", R"({"name": "dvs1"})");
     done("PUT", "/v1/dvs/dvs1/portgroups/pg1", R"({"vlan": 7})");
@@ -239,7 +239,7 @@ TEST_F(ClusterApi, EditsVms) {
   const std::string other = R"("hardware_version": 14, "memory_mib": 512)";
   refused(404, "pg9", "POST", "/v1/vms",
           R"({"name": "VM-02", )" + other + R"(, "adapter": {"portgroup": "pg9"}})");
-  refused(404, "VM-02", "GET", "/v1/vms/VM-02");  // neither VM nor adapter
+  refused(404, "VM-02", "GET", "/v1/vms/VM-02");  // neither the VM nor its adapter was created
   refused(400, "lacks \"adapter.portgroup\"", "POST", "/v1/vms",
           R"({"name": "VM-02", )" + other + R"(, "adapter": {}})");
   refused(400, "adapter.vlan", "POST", "/v1/vms",

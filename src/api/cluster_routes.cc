@@ -1,4 +1,4 @@
-// The cluster as this host sees it: the store and the hosts it talks to.
+// The cluster as this host sees it: the store, and the hosts that it is connected to.
 #include "api/answers.h"
 #include "api/requests.h"
 #include "api/routes.h"

@@ -14,7 +14,7 @@
 namespace pvrdma::api {
 namespace {
 
-constexpr int kAcceptPauseMs = 100;  // when the process has no file descriptor left
+constexpr int kAcceptPauseMs = 100;  // the pause when the process has no file descriptor left
 
 }  // namespace
 

@@ -1,9 +1,9 @@
-// ConnectionThreads: accepts what comes to a listening socket and has each connection served by one of a few
-// threads. Those that wait for a thread are at most kWaiting, the rest wait in the kernel's backlog.
+// ConnectionThreads: accepts the connections to a listening socket. One of a few threads serves each
+// connection. At most kWaiting connections wait here for a thread; the rest wait in the kernel's backlog.
 //
-// An exception ends a connection, with a line in the log, and no thread.
+// An exception ends a connection, with a line in the log, but not the thread.
 //
-// Thread: created, started and destroyed by one thread; `serve` runs on its threads.
+// Thread: one thread creates, starts and destroys it; `serve` runs on its threads.
 #pragma once
 
 #include <array>
@@ -28,13 +28,13 @@ class ConnectionThreads {
   // Serves one connection, a non-blocking socket, until it ends or `closing` is true.
   using Serve = std::function<void(Fd connection, const std::atomic<bool>& closing)>;
 
-  // `what` says in the log whose they are ("API over TCP").
+  // `what` names the connections in the log ("API over TCP").
   ConnectionThreads(std::string what, std::size_t threads, Serve serve);
-  ~ConnectionThreads();  // waits for those that serve
+  ~ConnectionThreads();  // waits for the threads that serve
   ConnectionThreads(const ConnectionThreads&) = delete;
   ConnectionThreads& operator=(const ConnectionThreads&) = delete;
 
-  // `listener` is non-blocking, and borrowed. Once.
+  // `listener` is non-blocking and borrowed. Call it once.
   void start(int listener);
 
  private:

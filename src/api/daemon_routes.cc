@@ -1,4 +1,4 @@
-// What every daemon answers, member of a cluster or not: its version, adapters, QPs, counters and paths.
+// Routes that every daemon has, member of a cluster or not: its version, adapters, QPs, counters and paths.
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
@@ -29,7 +29,7 @@ Reply refuse_adapter(std::string_view name) {
 
 using Answer = std::function<Reply(const control::Snapshot&, const Call&)>;
 
-// `answer` on a fresh snapshot.
+// A handler that takes a new snapshot and passes it to `answer`.
 std::function<Reply(const Call&)> with_snapshot(
     control::SnapshotSource& source, Answer answer,
     control::SnapshotDetail detail = control::SnapshotDetail::kAdapters) {
@@ -40,7 +40,7 @@ std::function<Reply(const Call&)> with_snapshot(
   };
 }
 
-// `render` for the adapter that the query names, or for all.
+// An answer with `render` for the adapter that the query names, or for all adapters.
 Answer filtered(std::string (*render)(const control::Snapshot&, std::string_view)) {
   return [render](const control::Snapshot& snapshot, const Call& call) {
     const std::string adapter = call.parameter("adapter");

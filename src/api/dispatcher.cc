@@ -12,15 +12,15 @@
 namespace pvrdma::api {
 namespace {
 
-// The connection of the request being answered on this thread, and where that puts the stream that it has for
-// an answer. The library writes its head and would write the rest while a listening socket of its own is
-// open, of which we have none.
+// The connection of the request that this thread is answering. If the answer is a stream, send() puts the
+// stream here. The library writes only the head of such an answer: it would write the rest only while a
+// listening socket of its own is open, and we have none.
 struct Answering {
   ClientStream& client;
   std::shared_ptr<ByteStream> stream = nullptr;
 };
-// Null: nobody takes a stream. No object: its destructor would be registered at the thread's first use, and
-// glibc ends the process when it has no memory for that.
+// Null: nobody takes a stream. This is a pointer, not an object: an object's destructor would be registered
+// at the thread's first use, and glibc ends the process if it has no memory for that.
 constinit thread_local Answering* answering = nullptr;
 
 void send(const Reply& reply, httplib::Response& response) {
@@ -38,7 +38,7 @@ bool write_chunk(ClientStream& to, const std::string& bytes) {
   return to.write(chunk.data(), chunk.size()) == static_cast<ssize_t>(chunk.size());
 }
 
-// Until the stream's end, or until the client does not take it any more.
+// Copies until the stream ends, or until the client takes no more bytes.
 void copy_all(ByteStream& from, ClientStream& to) {
   for (bool more = true; more && to.is_writable();) {
     to.begin_piece();
@@ -63,7 +63,7 @@ std::optional<Reply> refuse_type(const httplib::Request& request, bool binary) {
                : "a body must be JSON and say so: add the header Content-Type: application/json");
 }
 
-// What the library refused by itself.
+// The sentence for a request that the library refused.
 std::string_view sentence_of(int status) {
   switch (status) {
     case 400:
@@ -79,7 +79,8 @@ std::string_view sentence_of(int status) {
   }
 }
 
-// A place among the large bodies that may come at once: their memory is the daemon's.
+// One of the few places for large bodies that may arrive at the same time, because they use the daemon's
+// memory.
 class LargeBody {
  public:
   LargeBody(std::atomic<int>& count, bool is_large) : count_(count), counted_(is_large) {
@@ -100,7 +101,7 @@ class LargeBody {
   bool admitted_ = true;
 };
 
-// None: no body was announced. The library would wait for the end of the connection.
+// Nothing: no body was announced. In that case the library would wait until the connection ends.
 std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
   if (request.has_header("Transfer-Encoding")) return 1;
   const std::string text = request.get_header_value("Content-Length");
@@ -116,8 +117,9 @@ std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
 Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
     : router_(router), knows_(std::move(knows)), gate_(std::move(gate)) {
   set_payload_max_length(kBinaryBodyBytesMax);
-  // What the library would make of a request by itself: an answer with thousands of ranges, a match of a long
-  // path with a regex that recurses, and a refusal of a form or of a packed body that it has not read.
+  // Disables what the library would do with a request by itself: an answer with thousands of ranges, a regex
+  // match of a long path, which recurses, and the refusal of a form or of a compressed body that it has not
+  // read.
   set_pre_routing_handler([](const httplib::Request& given, httplib::Response&) {
     auto& request = const_cast<httplib::Request&>(given);
     request.ranges.clear();
@@ -180,8 +182,8 @@ std::optional<Reply> Dispatcher::refuse_unread(const httplib::Request& request,
   return gate_ ? gate_(request, response) : std::nullopt;
 }
 
-// A body is read, up to a bound, also when its request is refused: a client that still writes when the
-// connection ends loses the answer.
+// A body is read, up to a limit, even if its request is refused: a client that is still writing when the
+// connection ends would lose the answer.
 void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Response& response,
                                   const httplib::ContentReader& read) const {
   std::optional<Reply> refusal = refuse_unread(request, response);

@@ -1,8 +1,8 @@
-// Dispatcher: a cpp-httplib server whose every request goes to a Router. What the library leaves open to a
-// client is closed here: the length of paths (it matches them with std::regex, which recurses) and of bodies,
-// however they are encoded.
+// Dispatcher: a cpp-httplib server that passes every request to a Router. It sets limits that the library
+// does not set: for the length of paths (the library matches them with std::regex, which recurses) and for
+// the length of bodies, in any encoding.
 //
-// Thread: configured by one thread; requests on whatever threads hand them in.
+// Thread: one thread configures it; any thread may pass in requests.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,21 @@
 
 namespace pvrdma::api {
 
-// Of a body that is refused, so much is read before the connection ends.
+// At most this much of a refused body is read before the connection ends.
 inline constexpr std::size_t kSkippedBytesMax = 1024 * 1024;
 
-// Where a stream's bytes meet the router: the library's own sockets are not used.
+// Connects a stream's bytes with the router. The library's own sockets are not used.
 class Dispatcher : public httplib::Server {
  public:
-  // A refusal, or none: the request may go on. Asked before anything of the body is kept.
+  // Returns a refusal, or nothing if the request may go on. It is asked before any byte of the body is kept.
   using Gate = std::function<std::optional<Reply>(const httplib::Request&, httplib::Response&)>;
 
-  // `router` is borrowed. `knows`: which names the API goes by (same_site.h).
+  // `router` is borrowed. `knows` says which names the API has (same_site.h).
   Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
 
-  // One request of a connection, and its end. What a client wrote beyond it is never taken for the next.
-  void answer_one(ClientStream& client);  // an answer that is a stream lasts until either end ends it
+  // Answers one request of a connection and ends the connection. Further bytes of the client are never taken
+  // for a second request.
+  void answer_one(ClientStream& client);  // if the answer is a stream, it lasts until either end closes it
 
  private:
   std::optional<Reply> refuse_unread(const httplib::Request& request, httplib::Response& response) const;
@@ -40,7 +41,7 @@ class Dispatcher : public httplib::Server {
   const Router& router_;
   const KnowsName knows_;
   const Gate gate_;
-  mutable std::atomic<int> large_bodies_{0};  // on their way
+  mutable std::atomic<int> large_bodies_{0};  // that are arriving now
 };
 
 }  // namespace pvrdma::api

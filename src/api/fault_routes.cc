@@ -1,4 +1,4 @@
-// "/v1/faults": faults injected into what this host's adapters send.
+// "/v1/faults": faults that are injected into the messages of this host's adapters.
 #include <charconv>
 #include <fmt/core.h>
 #include <optional>
@@ -25,7 +25,7 @@ Reply add(adapters::Faults& faults, const Call& call) {
   return ok(text_of(*added));
 }
 
-// Of the adapter that the query names, or of all.
+// Lists the faults of the adapter that the query names, or of all adapters.
 Reply list(adapters::Faults& faults, const Call& call) {
   auto all = faults.list();
   if (!all) return refuse(all.error());

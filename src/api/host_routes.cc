@@ -1,4 +1,4 @@
-// Hosts: VMkernel adapters, advanced settings, the firewall ruleset, RDMA devices' counters.
+// Hosts: VMkernel adapters, advanced settings, the firewall ruleset, counters of RDMA devices.
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
@@ -141,7 +141,7 @@ Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const st
 }  // namespace
 
 void add_host_routes(Router& router, const ApiParts& parts) {
-  // `handler` gets the plane, the host that the path names, and the call.
+  // `handler` gets the plane, the host from the path, and the call.
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
                        SchemaOf body, SchemaOf answer, auto handler, std::string_view required = {}) {
     router.add({method, path, summary, body, answer,

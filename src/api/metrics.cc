@@ -7,8 +7,8 @@
 namespace pvrdma::api {
 namespace {
 
-// All samples of one metric stand together, under its TYPE: the format wants it so. Adapter names need no
-// escaping (config.h says what they are made of), and neither do the states.
+// The format requires all samples of one metric together, under its TYPE. Adapter names and states need no
+// escaping (config.h says which characters names have).
 class Exposition {
  public:
   void counter(std::string_view group, const control::Counter& counter, std::string_view labels) {
@@ -62,7 +62,7 @@ void add_motions(Exposition& exposition, const motion::MotionCounters& motions) 
   exposition.total("motion_page_bytes", "", motions.page_bytes);
 }
 
-// Names of hosts need no escaping either.
+// Host names need no escaping either.
 void add_tcp(Exposition& exposition, const control::TcpSnapshot& tcp) {
   exposition.gauge("tcp_listening", "", tcp.listening ? 1 : 0);
   for (const control::PeerSnapshot& peer : tcp.peers) {

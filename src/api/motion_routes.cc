@@ -1,4 +1,4 @@
-// Motions: VMs on their way from this host to another one.
+// Motions: VMs that move from this host to another one.
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>

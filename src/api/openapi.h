@@ -1,4 +1,5 @@
-// The API's description as an OpenAPI 3.0 document, made of the routes that serve it. Thread: any.
+// The description of the API as an OpenAPI 3.0 document. It is made from the routes that are served. Thread:
+// any.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// The bodies of the API's requests: what each may have and must have. They are read strictly, and the
-// description in /openapi.json is made of the same. What else is allowed of a value, and of values together,
-// are the model's rules (model/edits.h).
+// The bodies of the API's requests: their allowed and required members. Bodies are read strictly, and
+// /openapi.json is made from the same descriptions. Further rules for values, and for combinations of values,
+// are in the model (model/edits.h).
 //
 // Thread: values.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace pvrdma::api {
 
-// Error (EINVAL): the body's first mistake. An empty body is an empty object.
+// Error (EINVAL): the first mistake in the body. An empty body counts as an empty object.
 Result<schema::ParsedJson> parse_body(const Call& call);
 template <schema::Described Body>
 Result<Body> body_of(const Call& call) {
@@ -35,7 +35,7 @@ Result<Body> body_of(const Call& call) {
   return body;
 }
 
-// A name that the model judges.
+// A name that the model checks.
 inline constexpr schema::TextRule kModelsName{"a string", nullptr, schema::kName.schema_name,
                                               schema::kName.pattern};
 inline constexpr schema::NumberRule kVmHardwareVersion{kVmHardwareVersionMin, kVmHardwareVersionMax};
@@ -81,7 +81,7 @@ struct Uplink {
 
 struct NewPortGroup : control::PortGroup {};
 
-// The VM and its adapter, or neither.
+// Creates the VM together with its adapter, or neither of them.
 struct NewVmBody : control::edits::NewVm {
   NewVmBody() { host = "self"; }
   std::optional<control::edits::NewAdapter> adapter;
@@ -133,7 +133,7 @@ inline constexpr auto kObject<adapters::FaultWish> = request(
             R"("default": 1, "description": "How late at most what is delayed, reordered or doubled comes")"),
     field("seed", &adapters::FaultWish::seed).noted(R"("description": "Default: one is drawn")"));
 
-// What the path names is no member of these.
+// Members that the path already names are not in the body.
 template <>
 inline constexpr auto kObject<motion::UpgradeWish> = request(
     "UpgradeVmm",
@@ -149,7 +149,7 @@ inline constexpr auto kObject<motion::CheckpointWish> =
             field("monitor", &motion::CheckpointWish::monitor)
                 .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
 
-// "pvrdmad", which is the default, or "libvirt".
+// "pvrdmad" (the default) or "libvirt".
 struct LeaderRule {
   void read(Reader& reader, const ParsedJson& json, motion::Leader& out) const;
   Json schema(Components& components) const { return TextRule{}.schema(components); }
@@ -213,7 +213,7 @@ inline constexpr auto kObject<control::edits::PortGroupChange> =
             field("native_endpoints", &control::edits::PortGroupChange::native_endpoints),
             field("native_peers", &control::edits::PortGroupChange::native_peers));
 
-// `mac` is a text: the model, which may choose one itself, judges it.
+// `mac` is a text, which the model checks; the model may also choose a MAC itself.
 template <>
 inline constexpr auto kObject<control::edits::NewAdapter> =
     request("NewAdapter", field("mac", &control::edits::NewAdapter::mac),

@@ -1,5 +1,6 @@
-// Router: which function answers a request. Knows nothing of HTTP's bytes: the listeners hand in a Call and
-// send the Reply. The same table makes the OpenAPI description, so what is served is what is described.
+// Router: finds the function that answers a request. It knows nothing of HTTP's bytes: the listeners pass in
+// a Call and send the Reply. The OpenAPI description is made from the same table, so it describes exactly the
+// routes that are served.
 //
 // Thread: built by one thread; answer() any thread.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace pvrdma::api {
 
-// What the API speaks of all day.
+// Names that the whole API uses.
 using schema::Components;
 using schema::Json;
 using schema::schema_for;
@@ -25,20 +26,20 @@ using schema::text_of;
 
 inline constexpr std::size_t kPathBytesMax = 1024;
 inline constexpr std::size_t kBodyBytesMax = 64 * 1024;
-inline constexpr std::size_t kBinaryBodyBytesMax = 65u << 20;  // of any route's
+inline constexpr std::size_t kBinaryBodyBytesMax = 65u << 20;  // the largest limit of any route
 
 struct Reply {
   int status = 200;
   std::string text;
   std::string type = "application/json";
-  std::shared_ptr<ByteStream> stream = nullptr;  // comes instead of a text
+  std::shared_ptr<ByteStream> stream = nullptr;  // sent instead of `text`
 };
 
-// `json` without a final newline.
+// `json` has no final newline.
 Reply ok(std::string json);
 Reply refuse(int status, std::string_view sentence);
-// The status is the code's: ENOENT 404; EEXIST, EBUSY, EPERM 409; EINVAL 400; EAGAIN, ETIMEDOUT 503; else
-// 500.
+// The status depends on the code: ENOENT 404; EEXIST, EBUSY, EPERM 409; EINVAL 400; EAGAIN, ETIMEDOUT 503;
+// any other 500.
 Reply refuse(const Error& error);
 
 struct Call {
@@ -46,25 +47,25 @@ struct Call {
   std::string path;                               // decoded, without the query
   std::multimap<std::string, std::string> query;  // decoded
   std::string body;
-  std::vector<std::string> names;  // of the path's variables, in order; the router fills them in
+  std::vector<std::string> names;  // the values of the path's variables, in order; set by the router
 
-  std::string parameter(const std::string& name) const;  // empty: not given
+  std::string parameter(const std::string& name) const;  // empty if it was not given
 };
 
-// schema_for<T>, where T is what a body or an answer is.
+// schema_for<T>, where T is the type of a body or an answer.
 using SchemaOf = Json (*)(Components&);
 
 struct Route {
   std::string_view method;
   std::string_view path;  // "/v1/hosts/{host}"
   std::string_view summary;
-  SchemaOf body;    // of the request; null: none
+  SchemaOf body;    // of the request; null: it has no body
   SchemaOf answer;  // null: plain text
   std::function<Reply(const Call&)> handler;
   std::string_view query = {};  // the one parameter that the query may have
   bool query_required = false;
-  bool of_cluster = false;           // answers only on a member of a cluster
-  std::size_t binary_bytes_max = 0;  // of a body that is bytes; 0: it is JSON, of kBodyBytesMax at most
+  bool of_cluster = false;           // only a member of a cluster answers
+  std::size_t binary_bytes_max = 0;  // of a body of bytes; 0: the body is JSON, at most kBodyBytesMax
 };
 
 class Router {
@@ -74,7 +75,7 @@ class Router {
 
   void add(Route route);
   Reply answer(Call call) const;
-  // As the route of such a request has it; 0 also where there is none.
+  // The limit of the route for such a request. 0 if there is no such route.
   std::size_t binary_bytes_max(std::string_view method, std::string_view path) const;
   const std::vector<Route>& routes() const { return routes_; }
 
@@ -85,7 +86,7 @@ class Router {
   std::vector<Route> routes_;
 };
 
-// The parts of a path between its slashes. "{host}" is a variable.
+// Splits a path at its slashes. A part such as "{host}" is a variable.
 std::vector<std::string_view> segments(std::string_view path);
 bool is_variable(std::string_view segment);
 

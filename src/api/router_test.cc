@@ -296,7 +296,7 @@ TEST_F(OpenApi, IsWellFormed) {
             "#/components/schemas/Vm");
 }
 
-// --- Where no socket is needed ---
+// --- Tests that need no socket ---
 
 TEST(RdmaStats, AreReadOnTheHostThatHasTheDevice) {
   const FakeMember member;

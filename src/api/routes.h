@@ -20,10 +20,10 @@
 
 namespace pvrdma::api {
 
-// Where hosts reach each other; what the ruleset opens.
+// The port on which hosts reach each other. The firewall ruleset opens it.
 inline constexpr std::uint16_t kPvrdmaPort = 28250;
 
-// What handlers need; all borrowed, outlives the router.
+// The objects that handlers use. All are borrowed and outlive the router.
 struct ApiParts {
   std::string version;
   control::SnapshotSource& source;
@@ -33,7 +33,7 @@ struct ApiParts {
   motion::UpgradeService& upgrades;
   motion::CheckpointService& checkpoints;
   transport::HcaChecker& hca_checker;
-  // Both null: no member of a cluster.
+  // Both null: the daemon is not a member of a cluster.
   control::Plane* plane = nullptr;
   motion::MotionService* motions = nullptr;
   std::string sysfs = "/sys";
@@ -42,23 +42,23 @@ struct ApiParts {
 void add_daemon_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
 void add_checkpoint_routes(Router& router, const ApiParts& parts);
-// These only when there is a plane, or to be described: their handlers are never called without one.
+// The following routes need a plane. Without one they are only described; their handlers are never called.
 void add_cluster_routes(Router& router, const ApiParts& parts);
 void add_host_routes(Router& router, const ApiParts& parts);
 void add_switch_routes(Router& router, const ApiParts& parts);
 void add_vm_routes(Router& router, const ApiParts& parts);
 void add_motion_routes(Router& router, const ApiParts& parts);
 
-// All of them, and /openapi.json, which describes them.
+// Makes a router with all routes, and with /openapi.json, which describes them.
 Router make_router(const ApiParts& parts);
 
-// The host that a path or body names: "self" is this daemon's.
+// Resolves the host name in a path or body: "self" means this daemon's host.
 std::string host_name(const control::Plane& plane, const std::string& name);
 
-// Carries out `edit`; the reply is what `show` makes of the inventory after it.
+// Runs `edit`, then replies with the result of `show` for the new inventory.
 Reply edit_and_show(control::Plane& plane, const control::Plane::Edit& edit,
                     const std::function<Reply(const control::Inventory&)>& show);
-// The same; the reply is an empty object.
+// Like edit_and_show(); the reply is an empty object.
 Reply edit_only(control::Plane& plane, const control::Plane::Edit& edit);
 
 }  // namespace pvrdma::api

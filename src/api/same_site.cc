@@ -9,7 +9,7 @@
 namespace pvrdma::api {
 namespace {
 
-constexpr const char* kHidden = "(Content-Type)";  // no client's: the name of a header has no brackets
+constexpr const char* kHidden = "(Content-Type)";  // no client can send it: header names have no brackets
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -17,7 +17,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// "[fd00::1]:8443" is "fd00::1".
+// Makes "fd00::1" from "[fd00::1]:8443".
 std::string without_port(const std::string& authority) {
   if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
   return authority.substr(0, authority.find(':'));

@@ -1,7 +1,8 @@
-// Whom a request was meant for, and who made its sender send it: what keeps web pages away that somebody
-// visits whose browser reaches the API, through a forwarded port for instance. A page whose name was made to
-// lead here (DNS rebinding) gives itself away by its Host, any other page by its Origin; and without a
-// Content-Type that pages may not send unasked, no page that hides both can change anything.
+// Keeps out requests that a foreign web page makes a visitor's browser send. The browser may reach the API,
+// for instance through a forwarded port. If a page's DNS name was made to point here (DNS rebinding), the
+// request's Host header shows it. Requests of any other page show a foreign Origin header. A page may also
+// hide both; then it cannot send the required Content-Type without asking first, so it cannot change
+// anything.
 //
 // Thread: any.
 #pragma once
@@ -15,18 +16,19 @@
 
 namespace pvrdma::api {
 
-// Whether the API goes by that name, a Host without its port, in lower case.
+// Returns true if the API has this name: a Host header without its port, in lower case.
 using KnowsName = std::function<bool(const std::string& name)>;
 
-// A numeric address, "localhost", or nothing: no name of the DNS, so none that can be made to lead here.
+// True for a numeric address or "localhost". These are not DNS names, so no DNS record can make them point
+// here.
 bool is_no_dns_name(const std::string& name);
 
-// A refusal, or none.
+// Returns a refusal, or nothing if the request may go on.
 std::optional<Reply> refuse_foreign(const httplib::Request& request, const KnowsName& knows);
 
-// Keeps what the library acts upon by itself out of its sight: see the dispatcher.
+// Hides the Content-Type from the library, which would act on it by itself (see the dispatcher).
 void hide_content_type(httplib::Request& request);
-// Whether the body, which there is, is said to be of that type, in lower case.
+// True if the request says that its body has the type `type`, given in lower case.
 bool says(const httplib::Request& request, std::string_view type);
 
 }  // namespace pvrdma::api

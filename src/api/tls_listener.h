@@ -1,11 +1,12 @@
-// TlsListener: answers HTTP over TLS (1.2 or newer) on a TCP address. One request a connection.
+// TlsListener: answers HTTP over TLS (1.2 or newer) on a TCP address. A connection carries one request.
 //
-// A client that is silent, slow or endless costs one of kThreads threads for a bounded time: kSilence without
-// a byte, kRequestTime for handshake and request together, kRequestBytesMax bytes; then its connection is
-// closed. One that captures keeps its thread as long as it reads; of captures there are four at most.
+// A client that is silent, slow or endless holds one of kThreads threads only for a bounded time: kSilence
+// without a byte, kRequestTime for handshake and request together, kRequestBytesMax bytes. Then its
+// connection is closed. A capture keeps its thread as long as the client reads; there are at most four
+// captures.
 //
-// Thread: created, started and destroyed by one thread; threads of its own, none of them shared with the UNIX
-// socket.
+// Thread: one thread creates, starts and destroys it. It has threads of its own, which it does not share with
+// the UNIX socket.
 #pragma once
 
 #include <chrono>
@@ -26,8 +27,8 @@ class TlsListener {
   static constexpr std::chrono::milliseconds kRequestTime{5000};
   static constexpr std::size_t kRequestBytesMax = 2 * kBodyBytesMax;
 
-  // Reads certificate and key, binds and listens; port 0: any free one. `router` is borrowed. Errors: one
-  // sentence with the file or address and the reason.
+  // Reads certificate and key, binds and listens. Port 0 means any free port. `router` is borrowed. The error
+  // is one sentence with the file or address and the reason.
   static Result<std::unique_ptr<TlsListener>> listen(const control::ApiTcpConfig& config,
                                                      const Router& router);
   ~TlsListener();  // finishes requests whose handler runs, drops the others

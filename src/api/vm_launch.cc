@@ -9,7 +9,7 @@
 namespace pvrdma::api {
 namespace {
 
-// The vmw_pvrdma driver looks for its vmxnet3 at function 0 of its own slot.
+// The vmw_pvrdma driver looks for its vmxnet3 device at function 0 of its own slot.
 constexpr int kSlot = 0x10;
 
 std::string device_argument(const VmLaunch& launch) {
@@ -19,7 +19,7 @@ std::string device_argument(const VmLaunch& launch) {
                                       {"socket", {{"type", "unix"}, {"path", launch.socket}}}});
 }
 
-// As an option's value: a comma in it is two.
+// Escapes a text for use as an option's value: each comma is doubled.
 std::string option_value(const std::string& text) {
   std::string value;
   for (const char c : text) value += c == ',' ? ",," : std::string(1, c);

@@ -1,7 +1,8 @@
-// VmLaunch: how a VM's VMM is to be started so that its PVRDMA adapter is a guest's vmw_pvrdma device: shared
-// memory, a vmxnet3 at function 0 with the adapter's MAC, and the adapter at function 1 of the same slot.
+// VmLaunch: how to start a VM's VMM so that the guest's vmw_pvrdma driver finds the PVRDMA adapter: with
+// shared memory, a vmxnet3 at function 0 with the adapter's MAC, and the adapter at function 1 of the same
+// slot.
 //
-// Pure. Thread: any.
+// Pure functions. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ struct VmLaunch {
   std::uint32_t memory_mib = 0;
 };
 
-// Errors: the rule that forbids to power the VM on; ENOENT; EPERM: its host is not alive, so nobody knows
-// where its sockets are.
+// Errors: the rule that forbids powering on the VM; ENOENT; EPERM: its host is not alive, so the paths of its
+// sockets are unknown.
 Result<VmLaunch> vm_launch(const control::Inventory& inventory, const std::string& vm);
 
 struct QemuArgs {
@@ -33,14 +34,14 @@ struct LibvirtXml {
   std::string xml;
 };
 
-// For QEMU >= 10.1 and its q35 machine. What they do not say is the admin's: -netdev ...,id=net0, disks,
-// CPUs.
+// The arguments for QEMU >= 10.1 and its q35 machine. The administrator adds the rest: -netdev ...,id=net0,
+// disks, CPUs.
 std::string qemu_args_json(const VmLaunch& launch);
-// The same of a QEMU that waits to take the VM over from the one that runs it. To be made where the VM is.
+// The arguments for a QEMU that waits to take the VM over from the present QEMU. Call it on the VM's host.
 std::string incoming_qemu_args_json(const VmLaunch& launch);
-// Of a QEMU that waits for a checkpoint of the VM.
+// The arguments for a QEMU that waits for a checkpoint of the VM.
 std::string restoring_qemu_args_json(const VmLaunch& launch);
-// A <domain> with only what the adapter needs.
+// A libvirt <domain> with only those elements that the adapter needs.
 std::string libvirt_xml_json(const VmLaunch& launch);
 
 }  // namespace pvrdma::api

@@ -1,4 +1,4 @@
-// VMs and their PVRDMA adapters, and how their VMM is to be started.
+// VMs, their PVRDMA adapters, and how to start their VMMs.
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
@@ -28,8 +28,8 @@ bool is_here(const Sides& sides, const control::Vm& vm) {
   return vm.adapter && vm.host == sides.plane.host();
 }
 
-// What this host cannot serve, and why. What the shard does not tell is left out: the rest of the answer is
-// the inventory's. Asks the shard only if `wanted`.
+// The adapters that this host cannot serve, and why. If the shard does not answer, the list is empty: the
+// rest of the answer comes from the inventory. Asks the shard only if `wanted`.
 std::vector<control::AdapterTrouble> not_served(control::SnapshotSource& source, bool wanted) {
   if (!wanted) return {};
   auto snapshot = source.take_snapshot(control::SnapshotDetail::kAdapters);
@@ -100,7 +100,7 @@ Reply upgrade(const Sides& sides, const Call& call) {
   });
 }
 
-// Of a VM that is on its way to this host: as it will be here.
+// For a VM that is moving to this host, answers as if it were here already.
 Reply launch(const control::Plane& plane, const Call& call, std::string (*render)(const VmLaunch&)) {
   const auto inventory = plane.inventory();
   const auto vm = inventory->vms.find(call.names[0]);
@@ -111,7 +111,7 @@ Reply launch(const control::Plane& plane, const Call& call, std::string (*render
   return parameters ? ok(render(*parameters)) : refuse(parameters.error());
 }
 
-// Which monitor the VM's QEMU has is known where it runs.
+// Only the VM's host knows which monitor its QEMU has.
 Reply launch_qemu(const Sides& sides, const Call& call) {
   const std::string incoming = call.parameter("incoming");
   if (incoming.empty() || incoming == "false") return launch(sides.plane, call, qemu_args_json);
