@@ -38,13 +38,13 @@ Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, const Fd& fd, std
     return fail(code, fmt::format("{}: {}", describe(iova, size), why));
   };
   if (size == 0 || !is_page_aligned(size) || !is_page_aligned(iova.value))
-    return refuse(EINVAL, "address and size must be multiples of 4096, the size not 0");
+    return refuse(EINVAL, "address and size must be multiples of 4096, and the size must not be 0");
   if (size > kMaxMapBytes) return refuse(EINVAL, "larger than any guest's memory");
   if (iova.value + size < iova.value) return refuse(EINVAL, "it wraps around the end of the address space");
 
   const std::size_t at = first_ending_after(iova.value);
   if (at < regions_.size() && regions_[at].begin < iova.value + size)
-    return refuse(EEXIST, fmt::format("it overlaps the one at {:#x}", regions_[at].begin));
+    return refuse(EEXIST, fmt::format("it overlaps the map at {:#x}", regions_[at].begin));
   if (regions_.size() == kMaxMaps) return refuse(ENOSPC, "there are 65535 maps already");
 
   Region region{iova.value, iova.value + size, nullptr, 0, 0, nullptr, nullptr};
@@ -72,7 +72,7 @@ Result<> AddressSpace::insert(std::size_t at, Region region) {
       regions_.reserve(std::max<std::size_t>(16, 2 * regions_.size()));
   } catch (const std::bad_alloc&) {
     give_up(region);
-    return fail_errno(ENOMEM, "remembering it");
+    return fail_errno(ENOMEM, "recording it");
   }
   if (region.mapping != nullptr) {
     ++ram_map_count_;

@@ -79,7 +79,7 @@ void add_large_pages(std::uint64_t first, std::uint64_t bits, std::uint64_t begi
 }  // namespace
 
 Result<> AddressSpace::start_log() {
-  if (log_state_ != LogState::kOff) return fail(EBUSY, "the log of written pages has begun already");
+  if (log_state_ != LogState::kOff) return fail(EBUSY, "the log of written pages is on already");
   try {
     log_ = std::make_unique<DirtyLog>(chunks_max(*account_));
   } catch (const std::bad_alloc&) {
@@ -144,11 +144,11 @@ Result<> AddressSpace::check_log() const {
     case LogState::kOn:
       return {};
     case LogState::kOff:
-      return fail(EINVAL, "no log of written pages has begun");
+      return fail(EINVAL, "the log of written pages is off");
     case LogState::kBroken:
       break;
   }
-  return fail(ENODATA, "which pages were written is not known: there was no memory for the log");
+  return fail(ENODATA, "it is unknown which pages were written: there was no memory for the log");
 }
 
 // Like DirtyLog::take(), for the pages in [page, end) that are RAM.
@@ -190,12 +190,13 @@ Result<> AddressSpace::report_log(GuestPhys begin, std::uint64_t size, std::uint
   if (auto on = check_log(); !on) return on;
   if (!std::has_single_bit(page_bytes) || page_bytes < kPageBytes || begin.value % page_bytes != 0)
     return fail(EINVAL,
-                "the page size of a report must be a power of two of 4096 or more, its range begin on one");
+                "the page size of a report must be a power of two, at least 4096, and its range must begin "
+                "at a multiple of it");
   if (size == 0 || size % kPageBytes != 0 || size - 1 > ~std::uint64_t{0} - begin.value)
-    return fail(EINVAL, "a report's range must be pages of 4096 bytes, at least one");
-  if (size / kPageBytes > kReportPagesMax) return fail(E2BIG, "a report's range is larger than 32 GiB");
+    return fail(EINVAL, "the range of a report must be one or more pages of 4096 bytes");
+  if (size / kPageBytes > kReportPagesMax) return fail(E2BIG, "the range of a report is larger than 32 GiB");
   if (bitmap.size() != bitmap_bytes(size, page_bytes))
-    return fail(EINVAL, "a report's bitmap has not the length of its range");
+    return fail(EINVAL, "the bitmap of a report does not have the length of its range");
   std::ranges::fill(bitmap, std::byte{0});
   const std::uint64_t page = begin.value / kPageBytes;
   const std::uint64_t ratio = page_bytes / kPageBytes;

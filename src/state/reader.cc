@@ -26,7 +26,7 @@ Reader::Reader(std::span<const std::byte> stream) : total_bytes_(stream.size()),
   const std::optional<Record> head = open_record();
   if (!head) return;
   if (head->kind.kind != kHeadKind || take(8) != kMagic) {
-    refuse("this is no saved state");
+    refuse("this is not a saved state");
     return;
   }
   const std::uint64_t format = take(2);
@@ -40,12 +40,12 @@ Reader::Reader(std::span<const std::byte> stream) : total_bytes_(stream.size()),
 std::optional<Reader::Record> Reader::open_record() {
   if (failed()) return std::nullopt;
   if (left_.size() < kRecordHeadBytes + kRecordTailBytes) {
-    refuse("it is cut off");
+    refuse("it is truncated");
     return std::nullopt;
   }
   const std::uint64_t length = load(left_.subspan(8, 4));
   if (length > kRecordBytesMax || length > left_.size() - kRecordHeadBytes - kRecordTailBytes) {
-    refuse("a record is cut off, or too long");
+    refuse("a record is truncated, or too long");
     return std::nullopt;
   }
   const std::size_t summed = kRecordHeadBytes + static_cast<std::size_t>(length);
@@ -63,13 +63,13 @@ std::optional<Reader::Record> Reader::open_record() {
 }
 
 std::optional<Reader::Record> Reader::next() {
-  if (!failed() && !body_.empty()) refuse("a record has more in it than this daemon knows");
+  if (!failed() && !body_.empty()) refuse("a record has more fields than this daemon knows");
   if (ended_) return std::nullopt;
   const std::size_t bytes_before = total_bytes_ - left_.size();
   const std::optional<Record> record = open_record();
   if (!record || record->kind.kind != kEndKind) return record;
   const bool all_there = take(4) == records_ - 1 && take(8) == bytes_before;
-  if (!all_there || !body_.empty() || !left_.empty()) refuse("records are missing, or too many");
+  if (!all_there || !body_.empty() || !left_.empty()) refuse("records are missing, or there are too many");
   ended_ = true;
   return std::nullopt;
 }
@@ -132,7 +132,7 @@ void Reader::pages(std::string_view name, std::vector<std::uint64_t>& pages, std
     const std::uint64_t count = checked(name, take(4), 1, most - pages.size());
     if (failed()) return pages.clear();
     if (first % kPageBytes != 0 || count > (UINT64_MAX - first) / kPageBytes) {
-      refuse(std::string(name) + ": a page is not aligned, or behind the last address");
+      refuse(std::string(name) + ": a page is not aligned, or beyond the last address");
       return pages.clear();
     }
     for (std::uint64_t i = 0; i < count; ++i) pages.push_back(first + i * kPageBytes);

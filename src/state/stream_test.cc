@@ -153,7 +153,7 @@ TEST(Stream, ValuesBeyondTheirBoundsAreRefusedByName) {
   EXPECT_THAT(fault_of([](Thing& t) { t.text = "a\nb"; }), HasSubstr("text is 10, not 32 to 126"));
   EXPECT_THAT(fault_of([](Thing& t) { t.pages.assign(9, 0x1000); }), HasSubstr("pages is 9, not 0 to 8"));
   EXPECT_THAT(fault_of([](Thing& t) { t.pages = {0x1001}; }), HasSubstr("not aligned"));
-  EXPECT_THAT(fault_of([](Thing& t) { t.pages = {0xffff'ffff'ffff'f000}; }), HasSubstr("behind the last"));
+  EXPECT_THAT(fault_of([](Thing& t) { t.pages = {0xffff'ffff'ffff'f000}; }), HasSubstr("beyond the last"));
   EXPECT_THAT(fault_of([](Thing& t) {
                 for (std::uint64_t page = 1; page <= 9; ++page) t.pages.push_back(page * 0x1000);
               }),
@@ -182,7 +182,7 @@ TEST(Stream, RecordsThatSayMoreThanIsKnownAreRefused) {
   describe(writer, thing);
   writer.flag("news", true);
   writer.end();
-  EXPECT_THAT(load(writer.finish()).fault, HasSubstr("more in it"));
+  EXPECT_THAT(load(writer.finish()).fault, HasSubstr("more fields"));
 }
 
 TEST(Stream, OtherKindsAndVersionsAreRefused) {
