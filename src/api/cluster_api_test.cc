@@ -182,7 +182,7 @@ TEST_F(ClusterApi, EditsSwitches) {
 
   EXPECT_EQ(done("PUT", "/v1/dvs/dvs1/hosts/self", "{}")["members"],
             Json::parse(R"([{"host": "esx-01", "uplinks": {}}])"));
-  refused(400, "which is nothing", "PUT", "/v1/dvs/dvs1/hosts/esx-02", R"({"x": 1})");
+  refused(400, "unknown members", "PUT", "/v1/dvs/dvs1/hosts/esx-02", R"({"x": 1})");
   refused(404, "esx-09", "PUT", "/v1/dvs/dvs1/hosts/esx-09");
   const std::string uplink = "/v1/dvs/dvs1/hosts/self/uplinks/uplink1";
   EXPECT_EQ(done("PUT", uplink, R"({"vmnic": "vmnic0"})")["members"][0]["uplinks"],

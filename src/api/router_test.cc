@@ -100,13 +100,11 @@ TEST(Body, NamesTheMistake) {
             "the body's \"kind\" must be one of \"a\", \"b\", not \"c\"");
   EXPECT_EQ(mistake(R"({"name": "n", "inner": []})"), "the body's \"inner\" must be an object, not []");
   EXPECT_EQ(mistake(R"({"name": "n", "inner": {}})"), "the body lacks \"inner.x\"");
-  EXPECT_EQ(
-      mistake(R"({"name": "n", "foo": 1, "bar": 2})"),
-      "the body has bar, foo, which is nothing this request knows: it knows name, vlan, on, kind, inner");
+  EXPECT_EQ(mistake(R"({"name": "n", "foo": 1, "bar": 2})"),
+            "the body has unknown members (bar, foo): allowed are name, vlan, on, kind, inner");
   EXPECT_EQ(mistake(R"({"name": "n", "inner": {"x": "", "y": 1}})"),
-            "the body has inner.y, which is nothing this request knows: it knows inner.x");
-  EXPECT_EQ(mistake<Nothing>(R"({"a": 1})"),
-            "the body has a, which is nothing this request knows: it has no members");
+            "the body has unknown members (inner.y): allowed are inner.x");
+  EXPECT_EQ(mistake<Nothing>(R"({"a": 1})"), "the body has unknown members (a): it must have no members");
 }
 
 TEST(Body, RefusesWhatIsNoObject) {
@@ -115,7 +113,7 @@ TEST(Body, RefusesWhatIsNoObject) {
   }
   EXPECT_EQ(mistake(R"({"name": "n", "name": "m"})"), "the body must be a JSON object: it has name twice");
   EXPECT_EQ(mistake(R"({"name": [[[[[[[]]]]]]]})"),
-            "the body must be a JSON object: it nests more than 4 deep");
+            "the body must be a JSON object: it nests more than 4 levels deep");
   EXPECT_THAT(mistake(std::string(60'000, '[')), HasSubstr("the body must be a JSON object"));
 }
 

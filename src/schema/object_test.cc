@@ -83,7 +83,7 @@ TEST(Object, ARecordMayHaveMoreOrLess) {
 
 TEST(Object, ARequestTakesNothingElse) {
   EXPECT_EQ(mistake<NamedBridge>(R"({"colour": 1, "name": 5})"),
-            "it has colour, which is nothing this request knows: it knows name, mac, roce, ports, flags");
+            "it has unknown members (colour): allowed are name, mac, roce, ports, flags");
   EXPECT_EQ(mistake<NamedBridge>(R"({"mac": null})"), "it's \"mac\" must be a string, not null");
 }
 

@@ -30,10 +30,10 @@ std::string shown_name(std::string_view name) {
 std::string sentence(const Mistake& mistake, std::string_view object) {
   switch (mistake.kind) {
     case Mistake::Kind::kUnknown:
-      return fmt::format("{} has {}, which is nothing this request knows: {}", object,
-                         fmt::join(mistake.unknown, ", "),
-                         mistake.known.empty() ? "it has no members"
-                                               : fmt::format("it knows {}", fmt::join(mistake.known, ", ")));
+      return fmt::format("{} has unknown members ({}): {}", object, fmt::join(mistake.unknown, ", "),
+                         mistake.known.empty()
+                             ? "it must have no members"
+                             : fmt::format("allowed are {}", fmt::join(mistake.known, ", ")));
     case Mistake::Kind::kMissing:
       return fmt::format("{} lacks \"{}\"", object, mistake.member);
     case Mistake::Kind::kWrong:
@@ -84,7 +84,7 @@ Result<ParsedJson> parse_object(std::string_view text, int depth_max) {
   std::vector<std::set<std::string>> members;
   const auto check = [&](int depth, ParsedJson::parse_event_t event, ParsedJson& value) {
     using Event = ParsedJson::parse_event_t;
-    if (depth > depth_max && why.empty()) why = fmt::format("it nests more than {} deep", depth_max);
+    if (depth > depth_max && why.empty()) why = fmt::format("it nests more than {} levels deep", depth_max);
     if (event == Event::object_start) members.emplace_back();
     if (event == Event::object_end) members.pop_back();
     if (event == Event::key && !members.back().insert(value.get<std::string>()).second) {
@@ -93,8 +93,8 @@ Result<ParsedJson> parse_object(std::string_view text, int depth_max) {
     return true;
   };
   ParsedJson json = ParsedJson::parse(text, check, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return fail(EINVAL, "it is no JSON text");
-  if (why.empty() && !json.is_object()) why = "it is no JSON object";
+  if (json.is_discarded()) return fail(EINVAL, "it is not valid JSON");
+  if (why.empty() && !json.is_object()) why = "it is not a JSON object";
   if (!why.empty()) return fail(EINVAL, std::move(why));
   return json;
 }

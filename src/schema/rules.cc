@@ -35,7 +35,7 @@ void FlagRule::read(Reader& reader, const ParsedJson& json, bool& out) const {
 void ProbabilityRule::read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const {
   const double value = json.is_number() ? json.get<double>() : -1;
   const bool usable = value == 0 || (value >= 1e-6 && value <= 1);
-  if (!usable) return reader.wrong(json, "0, or a probability from 0.000001 to 1", "is no probability");
+  if (!usable) return reader.wrong(json, "0, or a probability from 0.000001 to 1", "is not a probability");
   out = static_cast<std::uint32_t>(std::lround(value * 1e6));
 }
 
@@ -72,12 +72,12 @@ Json TextRule::schema(Components& components) const {
 }
 
 std::string why_no_name(const std::string& text) {
-  return is_name(text) ? std::string() : fmt::format("is no name: allowed are {}", kNameRule);
+  return is_name(text) ? std::string() : fmt::format("is not a name: allowed are {}", kNameRule);
 }
 
 tl::expected<Mac, std::string> Form<Mac>::parse(const std::string& text) {
   const auto mac = Mac::parse(text);
-  if (!mac) return WhyNot("is no MAC address: write six bytes such as 52:54:00:12:34:51");
+  if (!mac) return WhyNot("is not a MAC address: write six bytes such as 52:54:00:12:34:51");
   if (mac->is_zero()) {
     return WhyNot("is the zero address: give the MAC of the VM's vmxnet3 adapter");
   }
@@ -93,11 +93,11 @@ Json Form<Mac>::schema(Components& components) {
 }
 
 tl::expected<IpAddress, std::string> Form<IpAddress>::parse(const std::string& text) {
-  return parsed<IpAddress>(text, "is no IP address: write it as 10.0.0.1 or fd00::1");
+  return parsed<IpAddress>(text, "is not an IP address: write it as 10.0.0.1 or fd00::1");
 }
 
 tl::expected<IpNetwork, std::string> Form<IpNetwork>::parse(const std::string& text) {
-  return parsed<IpNetwork>(text, "is no IP network: write it as 10.0.0.0/24 or fd00::/64");
+  return parsed<IpNetwork>(text, "is not an IP network: write it as 10.0.0.0/24 or fd00::/64");
 }
 
 tl::expected<LinkName, std::string> Form<LinkName>::parse(const std::string& text) {

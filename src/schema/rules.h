@@ -131,7 +131,7 @@ struct WordRule {
     }
     constexpr auto kTexts = texts_of<Enum>();
     reader.wrong(json, fmt::format("one of \"{}\"", fmt::join(kTexts, "\", \"")),
-                 json.is_string() ? fmt::format("is no {}: allowed are {}", noun, fmt::join(kTexts, ", "))
+                 json.is_string() ? fmt::format("is not a {}: allowed are {}", noun, fmt::join(kTexts, ", "))
                                   : "has the wrong type: it takes a string in quotes");
   }
   Json write(Enum value) const { return to_text(value); }

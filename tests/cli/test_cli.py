@@ -117,7 +117,7 @@ MISTAKES = {
     "socket too long": ({"socket": "/" + "x" * 107},
                         '{f}:6: [[adapter]] socket = "/' + "x" * 107 + '" is too long: it has 108 bytes, and a UNIX '
                         "socket's path has at most 107"),
-    "doorbells": ({"doorbells": "polled"}, '{f}:9: [[adapter]] doorbells = "polled" is no doorbell mode: allowed are '
+    "doorbells": ({"doorbells": "polled"}, '{f}:9: [[adapter]] doorbells = "polled" is not a doorbell mode: allowed are '
                                            "trapped, mapped"),
     "roce": ({"hardware_version": 13, "roce": "v2"},
              '{f}:9: [[adapter]] roce = "v2" needs hardware version 14 or later and this adapter has 13: use v1 or a '

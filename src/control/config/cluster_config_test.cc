@@ -69,8 +69,8 @@ TEST_F(ClusterConfigTest, ReadsTheLinksOfSwitches) {
   EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\n"),
             "pvrdmad.toml:3: [[roce]] serves nobody: add switch = \"DSwitch\", one of the cluster, or an "
             "[[adapter]] of this daemon's own");
-  EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"no name\"\n").substr(0, 64),
-            "pvrdmad.toml:5: [[roce]] switch = \"no name\" is no name: allowed ");
+  EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"no name\"\n").substr(0, 67),
+            "pvrdmad.toml:5: [[roce]] switch = \"no name\" is not a name: allowed ");
   EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"s\"\nvlan = 4095\n"),
             "pvrdmad.toml:6: [[roce]] vlan = 4095 is not allowed: it takes a number from 0 to 4094");
   EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"s\"\npeers = []\n"),
@@ -141,10 +141,12 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
   const std::pair<std::string, std::string> cases[] = {
       {"[host]\n", "pvrdmad.toml:1: [host] lacks name: add name = \"esx-01\""},
       {"[host]\nname = \"e/1\"\n",
-       "pvrdmad.toml:2: [host] name = \"e/1\" is no name: allowed are 1 to 64 letters, digits, '.', '_' and "
+       "pvrdmad.toml:2: [host] name = \"e/1\" is not a name: allowed are 1 to 64 letters, digits, '.', '_' "
+       "and "
        "'-'"},
       {"[host]\nname = \"..\"\n",
-       "pvrdmad.toml:2: [host] name = \"..\" is no name: allowed are 1 to 64 letters, digits, '.', '_' and "
+       "pvrdmad.toml:2: [host] name = \"..\" is not a name: allowed are 1 to 64 letters, digits, '.', '_' "
+       "and "
        "'-'"},
       {"[host]\nname = \"self\"\n",
        "pvrdmad.toml:2: [host] name = \"self\" stands for the host that is asked: name the host otherwise"},
@@ -161,7 +163,7 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
       {"[store]\ntype = \"sqlite\"\n[[adapter]]\n",
        "pvrdmad.toml:3: [[adapter]] lacks name: add name = \"VM-01\""},
       {host + "[store]\ntype = \"consul\"\n",
-       "pvrdmad.toml:4: [store] type = \"consul\" is no kind of store: allowed are sqlite, etcd"},
+       "pvrdmad.toml:4: [store] type = \"consul\" is not a kind of store: allowed are sqlite, etcd"},
       {host + "[store]\nendpoints = [\"http://a\"]\n",
        "pvrdmad.toml:4: [store] unknown key endpoints: allowed are type, path"},
       {host + "[store]\ntype = \"etcd\"\n",

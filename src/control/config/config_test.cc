@@ -211,7 +211,7 @@ TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
 
 TEST_F(ConfigTest, NamesTheValueOfAListThatIsWrong) {
   EXPECT_EQ(mistake_with("addresses", "addresses = [\"10.0.0.5\", \"x\"]"),
-            "FILE:6: [[adapter]] addresses: \"x\" is no IP address: write it as 10.0.0.1 or fd00::1");
+            "FILE:6: [[adapter]] addresses: \"x\" is not an IP address: write it as 10.0.0.1 or fd00::1");
   EXPECT_EQ(mistake_with("addresses", "addresses = [5]"),
             "FILE:6: [[adapter]] addresses: 5 has the wrong type: it takes a string in quotes");
 }
@@ -245,7 +245,7 @@ TEST_F(ConfigTest, RefusesLinksThatServeNobodyOrTheSame) {
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\nvlan = 5\n"),
             "FILE:8: [[roce]] vlan = 5 is a VLAN of no switch: add switch = \"DSwitch\" or leave it out");
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\npeers = [\"x\"]\n"),
-            "FILE:8: [[roce]] peers: \"x\" is no IP network: write it as 10.0.0.0/24 or fd00::/64");
+            "FILE:8: [[roce]] peers: \"x\" is not an IP network: write it as 10.0.0.0/24 or fd00::/64");
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\ncolor = 1\n"),
             "FILE:8: [[roce]] unknown key color: allowed are link, switch, vlan, peers");
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\n[[roce]]\nlink = \"tap:b\"\n"),
@@ -366,15 +366,16 @@ TEST_F(ConfigTest, RefusesWrongTypes) {
 
 TEST_F(ConfigTest, RefusesOtherDoorbellModes) {
   EXPECT_EQ(mistake_with("doorbells", "doorbells = \"polled\""),
-            "FILE:6: [[adapter]] doorbells = \"polled\" is no doorbell mode: allowed are trapped, mapped");
+            "FILE:6: [[adapter]] doorbells = \"polled\" is not a doorbell mode: allowed are trapped, mapped");
   EXPECT_EQ(mistake_with("doorbells", "doorbells = true"),
             "FILE:6: [[adapter]] doorbells = (a boolean) has the wrong type: it takes a string in quotes");
 }
 
 TEST_F(ConfigTest, RefusesBadNames) {
-  EXPECT_EQ(mistake_with("name", "name = \"VM 01\""),
-            "FILE:2: [[adapter]] name = \"VM 01\" is no name: allowed are 1 to 64 letters, digits, '.', '_' "
-            "and '-'");
+  EXPECT_EQ(
+      mistake_with("name", "name = \"VM 01\""),
+      "FILE:2: [[adapter]] name = \"VM 01\" is not a name: allowed are 1 to 64 letters, digits, '.', '_' "
+      "and '-'");
   EXPECT_NE(mistake_with("name", "name = \"\""), "no mistake");
   EXPECT_NE(mistake_with("name", "name = \"a/b\""), "no mistake");
   EXPECT_EQ(mistake_with("name", "name = \"" + std::string(64, 'x') + "\""), "no mistake");
@@ -397,7 +398,7 @@ TEST_F(ConfigTest, RefusesBadMacs) {
         "52:54:00:12:34:51:", "+2:54:00:12:34:51", "-2:54:00:12:34:51"}) {
     EXPECT_EQ(mistake_with("mac", "mac = \"" + mac + "\""),
               "FILE:4: [[adapter]] mac = \"" + mac +
-                  "\" is no MAC address: write six bytes such as 52:54:00:12:34:51");
+                  "\" is not a MAC address: write six bytes such as 52:54:00:12:34:51");
   }
   EXPECT_EQ(
       mistake_with("mac", "mac = \"00:00:00:00:00:00\""),
@@ -423,7 +424,7 @@ TEST_F(ConfigTest, RefusesBadHardwareVersions) {
 
 TEST_F(ConfigTest, RefusesBadRoceVersions) {
   EXPECT_EQ(mistake_with("roce", "roce = \"2\""),
-            "FILE:6: [[adapter]] roce = \"2\" is no RoCE version: allowed are v1, v2");
+            "FILE:6: [[adapter]] roce = \"2\" is not a RoCE version: allowed are v1, v2");
   EXPECT_EQ(mistake_with("hardware_version", "hardware_version = 13\nroce = \"v2\""),
             "FILE:6: [[adapter]] roce = \"v2\" needs hardware version 14 or later and this adapter has 13: "
             "use v1 or a "
@@ -432,7 +433,7 @@ TEST_F(ConfigTest, RefusesBadRoceVersions) {
 
 TEST_F(ConfigTest, RefusesBadDaemonSettings) {
   EXPECT_EQ(mistake_in(std::string("[daemon]\nlog_level = \"loud\"\n") + kVm01),
-            "FILE:2: [daemon] log_level = \"loud\" is no log level: allowed are debug, info, warn, error");
+            "FILE:2: [daemon] log_level = \"loud\" is not a log level: allowed are debug, info, warn, error");
   const std::string spin_rule = " is no spinning time: allowed are 0 to 1000000 microseconds, or \"forever\"";
   for (const std::string spin : {"-1", "1000001", "\"often\""}) {
     EXPECT_EQ(mistake_in("[daemon]\nspin_us = " + spin + "\n" + kVm01),
@@ -486,7 +487,7 @@ hardware_version = 14
 TEST_F(ConfigTest, NamesTheFlagThatIsWrong) {
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {kVm01Flag}, .log_level = "loud"})),
-      "--log-level: [daemon] log_level = \"loud\" is no log level: allowed are debug, info, warn, error");
+      "--log-level: [daemon] log_level = \"loud\" is not a log level: allowed are debug, info, warn, error");
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {"name=a,socket=/a,mac=52:54:00:12:34:51,hw=12"}})),
       "--adapter name=a,socket=/a,mac=52:54:00:12:34:51,hw=12: hw = 12 is no hardware version with PVRDMA: "

@@ -167,15 +167,15 @@ struct BadRecord {
 TEST(Records, WhatIsMalformedIsAnErrorAndChangesNothing) {
   const std::string gid_key_text = std::string("live/gid/1.5/") + kGid;
   const std::vector<BadRecord> cases{
-      {"config", "", "no JSON text"},
-      {"config", "[]", "no JSON object"},
+      {"config", "", "not valid JSON"},
+      {"config", "[]", "not a JSON object"},
       {"config", R"({"revision": -1})", "revision"},
       {"config", R"({"revision": 1.5})", "revision"},
       {"config", R"({"next_dvs_id": 0})", "next_dvs_id"},
       {"config", R"({"next_dvs_id": 4294967296})", "next_dvs_id"},
-      {"config/host/esx-01", "{\"vmks\": {}", "no JSON text"},
-      {"config/host/esx-01", "\xff", "no JSON text"},
-      {"config/host/esx-01", std::string(100000, '['), "no JSON text"},
+      {"config/host/esx-01", "{\"vmks\": {}", "not valid JSON"},
+      {"config/host/esx-01", "\xff", "not valid JSON"},
+      {"config/host/esx-01", std::string(100000, '['), "not valid JSON"},
       {"config/host/esx-01", std::string((2u << 20) + 1, ' '), "limit"},
       {"config/host/esx-01", R"({"vmks": []})", "vmks"},
       {"config/host/esx-01", R"({"vmks": {"vmk0": 5}})", "vmks"},
