@@ -44,7 +44,8 @@ std::string why_of(const Said& said) {
 Result<void> Conversation::say(const Json& text, std::span<const std::byte> bytes) {
   const std::string line = text.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (line.size() > kTextBytesMax || bytes.size() > kBytesMax)
-    return fail(E2BIG, fmt::format("a message of {} and {} bytes", line.size(), bytes.size()));
+    return fail(E2BIG, fmt::format("a message of {} bytes of text and {} other bytes is too long",
+                                   line.size(), bytes.size()));
   std::vector<std::byte> out;
   out.reserve(kHeadBytes + line.size() + bytes.size());
   put(out, line.size());
@@ -65,7 +66,7 @@ Result<std::optional<Said>> Conversation::listen(Instant until) {
     received_.resize(before + (got ? *got : 0));
     if (!got && got.error().code == ETIMEDOUT) return std::nullopt;
     if (!got) return Failure(got.error());
-    if (*got == 0) return fail(EPIPE, fmt::format("host {} ended the motion's connection", host_));
+    if (*got == 0) return fail(EPIPE, fmt::format("host {} ended the connection", host_));
   }
 }
 
@@ -75,13 +76,15 @@ Result<std::optional<Said>> Conversation::take() {
   const std::size_t text_bytes = number_at(received_, 0);
   const std::size_t more_bytes = number_at(received_, 4);
   if (text_bytes > kTextBytesMax || more_bytes > bytes_max_)
-    return fail(EPROTO, fmt::format("host {} sends {} and {} bytes at once", host_, text_bytes, more_bytes));
+    return fail(EPROTO,
+                fmt::format("host {} sends a message that is too long: {} bytes of text and {} other bytes",
+                            host_, text_bytes, more_bytes));
   const std::size_t all = kHeadBytes + text_bytes + more_bytes;
   if (received_.size() < all) return std::nullopt;
   auto text = schema::parse_object({reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes},
                                    kDepthMax);
   if (!text || !text_of(*text, "say"))
-    return fail(EPROTO, fmt::format("host {} sends what is no message", host_));
+    return fail(EPROTO, fmt::format("host {} sends an invalid message", host_));
   Said said;
   said.text = *std::move(text);
   const auto begin = received_.begin() + static_cast<std::ptrdiff_t>(kHeadBytes + text_bytes);
@@ -101,7 +104,7 @@ Result<Said> Conversation::expect(const char* what, Instant until) {
 Failure Conversation::given_up(const Said& said) const {
   if (said.is("refused")) return fail(ECANCELED, why_of(said));
   if (said.is("over")) return fail(ECANCELED, fmt::format("host {} gives up: {}", host_, why_of(said)));
-  return fail(EPROTO, fmt::format("host {} says \"{}\", which is not due", host_,
+  return fail(EPROTO, fmt::format("host {} says \"{}\", which was not expected", host_,
                                   printable(said.text.at("say").get<std::string>())));
 }
 

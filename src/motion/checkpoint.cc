@@ -19,7 +19,7 @@ constexpr Duration kCancelPatience = std::chrono::seconds(10);
 
 Checkpoint::~Checkpoint() {
   if (const auto abandoned = abandon(); !abandoned) {
-    log::error("adapter {}: a checkpoint was abandoned, and its VM does not go on: {}", wish_.adapter,
+    log::error("adapter {}: a checkpoint was given up, and its VM could not be resumed: {}", wish_.adapter,
                abandoned.error().message);
   }
 }
@@ -32,8 +32,8 @@ Result<CheckpointReport> Checkpoint::take(const Progress& progress) {
   Error why = std::move(done).error();
   if (!changed_) return Failure(std::move(why));
   if (const auto abandoned = abandon(); !abandoned) {
-    why.message +=
-        fmt::format("; and on the way back (pid {}): {}", report_.qemu.pid, abandoned.error().message);
+    why.message += fmt::format("; going back to QEMU (pid {}) failed, too: {}", report_.qemu.pid,
+                               abandoned.error().message);
   } else {
     why.message += was_running_ ? "; the VM goes on" : "; the VM is paused, as before";
   }
@@ -98,7 +98,7 @@ Result<void> Checkpoint::finish() {
   static_cast<void>(renew(monitor_));
   const auto quit = monitor_->execute("quit");
   if (quit) return {};
-  return fail(EIO, fmt::format("the VM stands, and its QEMU (pid {}) has to be ended by hand: {}",
+  return fail(EIO, fmt::format("the VM is paused, and its QEMU (pid {}) has to be ended by hand: {}",
                                report_.qemu.pid, quit.error().message));
 }
 

@@ -220,7 +220,7 @@ TEST(CheckpointTest, OnlyOfAVmThatHasBegunIntoAFileThatQemuUnderstands) {
   {
     World off("", "inmigrate");
     EXPECT_EQ(Checkpoint(off.wish(), off.side()).take(World::go_on).error().message,
-              "VM VM-01 is in state \"inmigrate\": it has to run, or to be paused");
+              "VM VM-01 is in state \"inmigrate\": it must run, or be paused");
   }
   World world;
   for (const char* file : {"VM-01", "/a,b", ""}) {

@@ -100,7 +100,7 @@ Result<void> DaemonLedSource::copy_memory(const Progress& progress) {
       return fail(
           ETIMEDOUT,
           fmt::format("the guest writes its memory faster than it can be sent: {} MiB are left after {} s, "
-                      "and a pause of {} ms has no room for them: allow a longer one with --max-pause",
+                      "which is too much for a pause of {} ms: allow a longer one with --max-pause",
                       found->remaining_bytes >> 20, duration_cast<seconds>(wish_.patience).count(),
                       ms(wish_.max_pause)));
     }
@@ -137,7 +137,7 @@ Result<void> DaemonLedSource::check_given_away(Instant until) {
     if (!found) return Failure(found.error());
     if (found->status == "completed") break;
     if (vmm::has_ended(found->status) || Instant::now() >= until)
-      return fail(EIO, fmt::format("QEMU has not given VM {} away: it is \"{}\": {}", motion_.vm,
+      return fail(EIO, fmt::format("QEMU has not handed VM {} over: its migration is \"{}\": {}", motion_.vm,
                                    found->status, found->why));
     std::this_thread::sleep_for(kPollInterval);
   }
@@ -168,10 +168,10 @@ std::string DaemonLedSource::leave() {
   static_cast<void>(renew(monitor_));
   const std::string where = fmt::format("VM {} is on host {} now, but ", motion_.vm, motion_.to);
   if (!runs) {
-    return where +
-           fmt::format(
-               "that it runs was not heard ({}): look there, and end its QEMU here (pid {}), which stands",
-               runs.error().message, pid_);
+    return where + fmt::format(
+                       "that host has not confirmed that it runs ({}): look there, and end its paused QEMU "
+                       "here (pid {})",
+                       runs.error().message, pid_);
   }
   const auto quit = monitor_->execute("quit");
   if (quit) return {};
@@ -185,8 +185,8 @@ void DaemonLedSource::stop_what_runs_here() {
   if (!state || *state != "running") return;
   const auto stopped = monitor_->execute("stop");
   log::error(
-      "VM {}: somebody let it run here, in QEMU (pid {}), when it was on host {} already: {}, and what it "
-      "did here since is lost",
+      "VM {}: somebody resumed it here, in QEMU (pid {}), when it was on host {} already: {}, and what it "
+      "has done here since then is lost",
       motion_.vm, pid_, motion_.to,
       stopped ? "it was stopped here" : "end that QEMU, which does not stop it");
 }

@@ -201,7 +201,7 @@ Result<void> Destination::decide() {
         continue;
       }
       if (waiting_log_.allow(now))
-        log::warn("VM {}: it stands until the store says where it is: {}", offer_.motion.vm,
+        log::warn("VM {}: it stays paused until the store says where it is: {}", offer_.motion.vm,
                   committed.error().message);
     }
     if (stopping_()) {

@@ -53,12 +53,12 @@ Result<void> LibvirtLedDestination::check_stands(bool has_pages) {
   const LedVm vm = look();
   if (vm == LedVm::kStands) return {};
   if (vm != LedVm::kRuns)
-    return fail(EAGAIN, fmt::format("whether VM {} stands here is not known: its QEMU does not answer",
+    return fail(EAGAIN, fmt::format("it is unknown whether VM {} is paused here: its QEMU does not answer",
                                     offer_.motion.vm));
   return fail(EBUSY, fmt::format("VM {} runs here before its adapter is here: have libvirt leave it paused "
                                  "(virsh migrate --suspend){}",
                                  offer_.motion.vm,
-                                 has_pages ? "; old bytes may be over its newer ones: reset it" : ""));
+                                 has_pages ? "; old bytes may have replaced newer ones: reset it" : ""));
 }
 
 // Takes the pages that the adapter had written on the other host. They overwrite what QEMU has brought.
@@ -71,8 +71,9 @@ Result<void> LibvirtLedDestination::take_pages() {
     auto said = there_.listen(Instant::now() + calls::Conversation::kAnswerPatience);
     if (!said) return Failure(std::move(said).error());
     if (!*said)
-      return fail(ETIMEDOUT, fmt::format("host {} does not send what the adapter of VM {} has written",
-                                         offer_.motion.from, vm));
+      return fail(ETIMEDOUT,
+                  fmt::format("host {} does not send the pages that the adapter of VM {} has written",
+                              offer_.motion.from, vm));
     if ((*said)->is("whole")) break;
     if (!(*said)->is("pages")) return there_.given_up(**said);
     const auto at = (*said)->text.find("at");
@@ -99,13 +100,13 @@ Result<bool> LibvirtLedDestination::may_commit(bool is_alone) {
     return fail(ECONNABORTED,
                 fmt::format("the QEMU of VM {} here (pid {}) has ended", offer_.motion.vm, report_.pid));
   if (vm == LedVm::kStands && is_alone && waiting_log_.allow(now))
-    log::warn("VM {}: all of it is here, and it stands until libvirt lets it go on: virsh resume {}",
+    log::warn("VM {}: all of it is here, and it stays paused until libvirt resumes it: virsh resume {}",
               offer_.motion.vm, offer_.motion.vm);
   return vm == LedVm::kRuns;
 }
 
 Result<void> LibvirtLedDestination::stop_deciding() {
-  return fail(EAGAIN, fmt::format("this daemon stops, and where VM {} is libvirt decides", offer_.motion.vm));
+  return fail(EAGAIN, fmt::format("this daemon stops: libvirt decides where VM {} is", offer_.motion.vm));
 }
 
 LedVm LibvirtLedDestination::look() {
@@ -153,15 +154,15 @@ Result<ArrivalReport> LibvirtLedDestination::give_up(Error why) {
     } else if (found == LedVm::kRuns) {
       is_told = arbiter_.commit(offer_.motion).has_value();
     } else if (found == LedVm::kStands && waiting_log.allow(Instant::now())) {
-      log::warn("VM {}: it stands here without its adapter's connections until libvirt lets it go on: {}", vm,
-                why.message);
+      log::warn("VM {}: it is paused here, without its adapter's connections, until libvirt resumes it: {}",
+                vm, why.message);
     }
     if (stopping_()) return Failure(std::move(why));
     std::this_thread::sleep_for(is_told ? kPollInterval : Arbiter::kPause);
   }
   if (auto begun = begin_anew(); !begun) why.message += fmt::format("; then {}", begun.error().message);
   why.message +=
-      fmt::format("; VM {} is on this host, and its adapter has lost everything: reload the driver", vm);
+      fmt::format("; VM {} is on this host, but its adapter has lost its state: reload the driver", vm);
   return Failure(std::move(why));
 }
 

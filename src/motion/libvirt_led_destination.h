@@ -31,7 +31,9 @@ class LibvirtLedDestination final : public Destination {
   Result<void> prepare() override;
   Result<void> complete() override;
   Result<bool> may_commit(bool is_alone) override;
-  std::string_view reason_to_commit() const override { return "has not said so, and libvirt lets it run"; }
+  std::string_view reason_to_commit() const override {
+    return "has not completed the motion, and libvirt lets the VM run";
+  }
   Result<void> stop_deciding() override;
   void tidy_qemu() override {}
   Result<ArrivalReport> give_up(Error why) override;

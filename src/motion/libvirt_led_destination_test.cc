@@ -214,7 +214,7 @@ TEST_F(LibvirtLedDestinationTest, WhatIsNotDueIsRefused) {
     come(there);
     EXPECT_TRUE(there.say({{"say", "state"}}));
   });
-  EXPECT_NE(why.find("says \"state\", which is not due"), std::string::npos) << why;
+  EXPECT_NE(why.find("says \"state\", which was not expected"), std::string::npos) << why;
 }
 
 TEST_F(LibvirtLedDestinationTest, AVmThatRunsBeforeItsAdapterIsHereIsLoud) {

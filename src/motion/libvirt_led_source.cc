@@ -58,11 +58,10 @@ Result<void> LibvirtLedSource::check_qemu() {
     const auto file = vmm::text_of(each, "filename");
     if (file && file->find("/" + name + ",") != std::string::npos) return {};
   }
-  return fail(
-      EINVAL,
-      fmt::format("the QEMU of VM {} was not started with a monitor of the name {}, so the one that libvirt "
-                  "starts on host {} will have none: give its domain what pvrdmactl vm libvirt-xml {} prints",
-                  motion_.vm, name, motion_.to, motion_.vm));
+  return fail(EINVAL, fmt::format("the QEMU of VM {} was not started with a monitor of the name {}, so the "
+                                  "QEMU that libvirt starts on host {} will have no such monitor either: "
+                                  "give its domain what pvrdmactl vm libvirt-xml {} prints",
+                                  motion_.vm, name, motion_.to, motion_.vm));
 }
 
 // This happens before libvirt can start: it finds no adapter on the other host until the store has the
@@ -109,7 +108,7 @@ Result<void> LibvirtLedSource::copy_memory(const Progress& progress) {
       const vmm::MigrationStatus& migration = found->migration;
       const bool ended = vmm::has_ended(migration.status);  // this migration or an earlier one
       if (ended && has_begun)
-        return fail(EIO, fmt::format("libvirt has ended its migration: QEMU's is \"{}\": {}",
+        return fail(EIO, fmt::format("libvirt has ended the migration: QEMU's status is \"{}\": {}",
                                      migration.status, migration.why));
       has_begun = has_begun || !ended;
       report_.ram_bytes = state.ram_bytes = migration.ram_bytes;
@@ -141,7 +140,7 @@ Result<void> LibvirtLedSource::catch_up(std::uint64_t, Stopwatch&) {
 Result<void> LibvirtLedSource::check_stands() {
   const auto found = look();
   if (!found || found->vm != Look::Vm::kRuns) return {};
-  return fail(EIO, fmt::format("libvirt lets VM {} go on here: its migration is \"{}\": {}", motion_.vm,
+  return fail(EIO, fmt::format("libvirt has resumed VM {} here: its migration is \"{}\": {}", motion_.vm,
                                found->migration.status, found->migration.why));
 }
 
@@ -187,8 +186,8 @@ Result<void> LibvirtLedSource::wait_until_qemu_has_gone(const Progress& progress
   const Instant stands_at = Instant::now() + kStandsAfter;
   while (!qemu_is_gone_) {
     if (Instant::now() >= stands_at && waiting_log_.allow(Instant::now()))
-      log::warn("VM {}: all of it is on host {}, and it stands until libvirt ends it here", motion_.vm,
-                motion_.to);
+      log::warn("VM {}: all of it is on host {}, and it stays paused until libvirt ends its QEMU here",
+                motion_.vm, motion_.to);
     if (auto stands = check_stands(); !stands) return stands;
     if (!progress(state)) return fail(ECANCELED, "the motion was cancelled");
     if (!qemu_is_gone_) std::this_thread::sleep_for(kPollInterval);
@@ -208,8 +207,8 @@ std::string LibvirtLedSource::leave() {
                        motion_.vm, motion_.to, lost_);
   }
   if (runs) return {};
-  return fmt::format("VM {} is on host {} now, but that it runs was not heard ({}): look there", motion_.vm,
-                     motion_.to, runs.error().message);
+  return fmt::format("VM {} is on host {} now, but that host has not confirmed that it runs ({}): look there",
+                     motion_.vm, motion_.to, runs.error().message);
 }
 
 void LibvirtLedSource::say_what_is_waited_for(const Result<Look>& found, const std::string& why) {
@@ -219,7 +218,7 @@ void LibvirtLedSource::say_what_is_waited_for(const Result<Look>& found, const s
     log::warn("VM {}: its motion was given up ({}), but its QEMU (pid {}) does not say whether it runs: {}",
               vm, why, pid_, found.error().message);
   } else if (found->vm == Look::Vm::kStands) {
-    log::warn("VM {}: it stands until libvirt lets it go on, here or there (virsh resume {}): {}", vm, vm,
+    log::warn("VM {}: it stays paused until libvirt resumes it, here or there (virsh resume {}): {}", vm, vm,
               why);
   } else {
     log::warn("VM {}: it goes on, but its QEMU (pid {}) does not end its migration (\"{}\"): {}", vm, pid_,
@@ -255,7 +254,7 @@ Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& prog
     if (stands || takes_long) say_what_is_waited_for(found, why);
     if (stopping_() && (stands || takes_long))
       return fail(ECANCELED,
-                  fmt::format("this daemon stops: whether VM {} goes on is libvirt's to say", motion_.vm));
+                  fmt::format("this daemon stops: libvirt decides whether VM {} runs again", motion_.vm));
     std::this_thread::sleep_for(kSettlePause);
   }
   if (state_sent_) {

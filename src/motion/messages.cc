@@ -40,7 +40,7 @@ Result<Offer> read_offer(const calls::Said& said) {
   const calls::Json& text = said.text;
   const auto format = text.find("format");
   if (!said.is(kOfferWord) || format == text.end() || !format->is_number_integer())
-    return fail(EPROTO, "that is no offer");
+    return fail(EPROTO, "this is not an offer");
   if (*format != kMotionFormat && *format != kPlainMotionFormat) {
     return fail(
         EPERM,
@@ -52,9 +52,8 @@ Result<Offer> read_offer(const calls::Said& said) {
   if (*format == kMotionFormat) {
     if (text.contains("leader")) {
       if (text.at("leader") != "libvirt")
-        return fail(
-            EPERM,
-            "the other host's pvrdmad has somebody lead whom this one does not know: upgrade this one");
+        return fail(EPERM,
+                    "the other host's pvrdmad names a leader that this one does not know: upgrade this one");
       offer.leader = Leader::kLibvirt;
     }
     offer.is_paused = text.contains("paused");
@@ -65,7 +64,7 @@ Result<Offer> read_offer(const calls::Said& said) {
         std::pair("from", &offer.motion.from), std::pair("to", &offer.motion.to)}) {
     auto found = calls::text_of(text, member);
     if (!found) return fail(EPROTO, fmt::format("the offer has no {}", member));
-    if (!is_name(*found)) return fail(EPROTO, fmt::format("the {} in the offer is no name", member));
+    if (!is_name(*found)) return fail(EPROTO, fmt::format("the {} in the offer is not a name", member));
     *value = *std::move(found);
   }
   const auto patience = text.find("patience_s");
@@ -95,7 +94,7 @@ Result<vmm::PciImage> pci_image_of(const calls::Json& json) {
   image.has_msix_table = json.is_object() && json.contains("msix_table");
   if (image.has_msix_table) fine = read("msix_table", image.msix_table) && fine;
   if (fine) return image;
-  return fail(EPROTO, "the other host sends a PCI state that is none");
+  return fail(EPROTO, "the other host sends an invalid PCI state");
 }
 
 }  // namespace pvrdma::motion

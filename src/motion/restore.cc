@@ -21,7 +21,7 @@ Result<RestoreReport> Restore::run() {
     if (done) continue;
     Error why = std::move(done).error();
     if (loaded_) {  // the VM runs in neither QEMU
-      why.message += fmt::format("; {}, {} is as it was", end_qemu(monitor_), wish_.file);
+      why.message += fmt::format("; {}, and {} is unchanged", end_qemu(monitor_), wish_.file);
     }
     return Failure(std::move(why));
   }

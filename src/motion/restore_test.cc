@@ -140,7 +140,7 @@ TEST_P(OnTheWay, TheQemuIsEnded) {
   const auto report = world.restore();
   ASSERT_FALSE(report);
   EXPECT_NE(report.error().message.find(GetParam().message), std::string::npos) << report.error().message;
-  EXPECT_NE(report.error().message.find("was ended, /var/lib/vms/VM-01.checkpoint is as it was"),
+  EXPECT_NE(report.error().message.find("was ended, and /var/lib/vms/VM-01.checkpoint is unchanged"),
             std::string::npos);
   EXPECT_NE(world.run_state(), "running");
   EXPECT_TRUE(world.quit());

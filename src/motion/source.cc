@@ -154,9 +154,10 @@ Result<void> Source::check_pages_fit(std::uint64_t bytes, std::uint64_t bytes_pe
   if (bytes_per_s == 0) return {};
   const auto max_pause_ms = std::chrono::duration_cast<milliseconds>(wish_.max_pause).count();
   if (bytes / (bytes_per_s / 1000 + 1) <= static_cast<std::uint64_t>(max_pause_ms)) return {};
-  return fail(E2BIG, fmt::format("peers of VM {} have written {} MiB of its memory meanwhile: at {} MB/s a "
-                                 "pause of {} ms has no room for them: allow a longer one with --max-pause",
-                                 motion_.vm, bytes >> 20, bytes_per_s / 1'000'000, max_pause_ms));
+  return fail(E2BIG,
+              fmt::format("peers of VM {} have written {} MiB of its memory in the meantime: at {} MB/s this "
+                          "is too much for a pause of {} ms: allow a longer one with --max-pause",
+                          motion_.vm, bytes >> 20, bytes_per_s / 1'000'000, max_pause_ms));
 }
 
 MotionProgress Source::in_pause() const {
@@ -184,7 +185,7 @@ Result<void> Source::commit(const Progress& progress) {
 // Waits for a pause. Returns false if the daemon ends.
 bool Source::may_ask_again(const Error& why) {
   if (waiting_log_.allow(Instant::now()))
-    log::warn("VM {}: it stands until the store says where it is: {}", motion_.vm, why.message);
+    log::warn("VM {}: it stays paused until the store says where it is: {}", motion_.vm, why.message);
   if (stopping_()) return false;
   std::this_thread::sleep_for(Arbiter::kPause);
   return true;
@@ -201,9 +202,9 @@ Result<calls::Said> Source::hear_that_it_runs(Instant since) {
 Error Source::undone(Error why, const Progress& progress) {
   if (monitor_ == nullptr || (!begun_ && !logs_)) return why;
   if (const auto done = undo(why.message, progress); done) {
-    why.message += fmt::format("; VM {} goes on on host {}", motion_.vm, motion_.from);
+    why.message += fmt::format("; VM {} stays on host {}", motion_.vm, motion_.from);
   } else if (!is_there_) {
-    why.message += fmt::format("; on the way back to QEMU (pid {}): {}", pid_, done.error().message);
+    why.message += fmt::format("; going back to QEMU (pid {}) failed: {}", pid_, done.error().message);
   }
   return why;
 }

@@ -77,8 +77,9 @@ Result<void> VmmUpgrade::wait_for_new() {
     if (Instant::now() >= until) {
       return fail(
           ETIMEDOUT,
-          fmt::format("the transfer is not over in {} s: \"{}\" in the old QEMU, \"{}\" in the new one",
-                      std::chrono::duration_cast<std::chrono::seconds>(kPatience).count(), in_old, in_new));
+          fmt::format(
+              "the transfer takes longer than {} s: it is \"{}\" in the old QEMU, \"{}\" in the new one",
+              std::chrono::duration_cast<std::chrono::seconds>(kPatience).count(), in_old, in_new));
     }
     const auto state = vmm::run_state(*old_);
     if (!state) return Failure(state.error());
@@ -181,7 +182,7 @@ Error VmmUpgrade::undo(Error why) {
   if (const auto undone = undo_all(); undone) {
     why.message += fmt::format("; the VM {} in the old QEMU", was_running_ ? "goes on" : "is");
   } else {
-    why.message += fmt::format("; on the way back to the old QEMU (pid {}): {}", report_.from.pid,
+    why.message += fmt::format("; going back to the old QEMU (pid {}) failed: {}", report_.from.pid,
                                undone.error().message);
   }
   return why;

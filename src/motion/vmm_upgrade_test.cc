@@ -236,7 +236,7 @@ TEST(VmmUpgradeTest, WhatFailedOnTheWayBackIsSaidToo) {
   World world("new cont, and back");
   const auto report = world.upgrade();
   ASSERT_FALSE(report);
-  EXPECT_NE(report.error().message.find("QEMU refuses cont: no cont; on the way back to the old QEMU (pid "),
+  EXPECT_NE(report.error().message.find("QEMU refuses cont: no cont; going back to the old QEMU (pid "),
             std::string::npos)
       << report.error().message;
   EXPECT_NE(report.error().message.find("): no switch back"), std::string::npos);
@@ -247,8 +247,7 @@ TEST(VmmUpgradeTest, WhatFailedOnTheWayBackIsSaidToo) {
 
 TEST(VmmUpgradeTest, IsNothingForAVmThatStands) {
   World world("", "shutdown");
-  EXPECT_EQ(world.upgrade().error().message,
-            "VM VM-01 is in state \"shutdown\": it has to run, or to be paused");
+  EXPECT_EQ(world.upgrade().error().message, "VM VM-01 is in state \"shutdown\": it must run, or be paused");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ bool Arrivals::claim(const motion::Offer& offer, const calls::IncomingCall& call
   const auto inventory = plane_.inventory();
   const auto vm = inventory->vms.find(motion.vm);
   if (vm == inventory->vms.end() || vm->second.host != peer) {
-    why = fmt::format("host {} does not know that VM {} is on host {}: is its store another one?",
+    why = fmt::format("host {} does not know that VM {} is on host {}: do both hosts use the same store?",
                       plane_.host(), motion.vm, peer);
     return false;
   }
@@ -55,8 +55,8 @@ bool Arrivals::claim(const motion::Offer& offer, const calls::IncomingCall& call
     why = fmt::format("VM {} is coming to host {} by another motion: wait until that is over", motion.vm,
                       plane_.host());
   } else if (memories_.contains(motion.id)) {
-    why = fmt::format("the motion {} that brings VM {} to host {} is another VM's", motion.id, motion.vm,
-                      plane_.host());
+    why = fmt::format("the motion {}, which is to bring VM {} to host {}, belongs to another VM", motion.id,
+                      motion.vm, plane_.host());
   }
   if (!why.empty()) return false;
   arriving_.emplace(motion.vm, motion.id);
@@ -98,7 +98,7 @@ void Arrivals::report(const motion::Offer& offer, const Result<motion::ArrivalRe
   } else if (report) {
     log::info(
         "VM {}: it came from host {} (motion {}) and goes on in QEMU (pid {}): state loaded in {} us, "
-        "begun in {} us",
+        "started in {} us",
         motion.vm, motion.from, motion.id, report->pid, microseconds_of(report->load),
         microseconds_of(report->go_on));
   } else {

@@ -38,7 +38,7 @@ class Checkpoints::Run {
         offer(*report, checkpoint.take_state());
         keep_or_abandon(checkpoint, *report);
       } else {
-        log::warn("adapter {}: no checkpoint of its VM: {}", wish_.adapter, report.error().message);
+        log::warn("adapter {}: the checkpoint of its VM failed: {}", wish_.adapter, report.error().message);
         say({.vm = wish_.adapter, .error = report.error().message});
       }
     }
@@ -67,7 +67,8 @@ class Checkpoints::Run {
   Result<void> finish() {
     std::unique_lock lock(mutex_);
     if (state_.empty() || has_output() || ended_) {
-      return fail(ENOENT, fmt::format("adapter {}: its checkpoint is not there yet, or over", wish_.adapter));
+      return fail(ENOENT,
+                  fmt::format("adapter {}: its checkpoint is not complete yet, or has ended", wish_.adapter));
     }
     finishing_ = true;
     changed_.notify_all();
@@ -117,7 +118,7 @@ class Checkpoints::Run {
       abandon(checkpoint);
       return;
     }
-    log::info("adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it stood for {} us",
+    log::info("adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it was paused for {} us",
               wish_.adapter, wish_.file, report.qemu.version, report.qemu.pid, microseconds_of(report.took));
     auto finished = checkpoint.finish();
     lock.lock();
@@ -125,11 +126,11 @@ class Checkpoints::Run {
   }
 
   void abandon(motion::Checkpoint& checkpoint) {
-    std::string why = "nobody said that it was kept: the VM goes on";
+    std::string why = "the client did not confirm that it was stored: the VM goes on";
     if (const auto abandoned = checkpoint.abandon(); !abandoned)
-      why = fmt::format("nobody said that it was kept, and the VM does not go on: {}",
+      why = fmt::format("the client did not confirm that it was stored, and the VM could not be resumed: {}",
                         abandoned.error().message);
-    log::warn("adapter {}: no checkpoint of its VM: {}", wish_.adapter, why);
+    log::warn("adapter {}: the checkpoint of its VM failed: {}", wish_.adapter, why);
     say({.vm = wish_.adapter, .error = why});
   }
 

@@ -112,7 +112,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
   std::string all;
   while (stream->read(all)) {
   }
-  EXPECT_NE(all.find("nobody said that it was kept: the VM goes on"), std::string::npos);
+  EXPECT_NE(all.find("the client did not confirm that it was stored: the VM goes on"), std::string::npos);
   EXPECT_EQ(checkpoints.finish("VM-01").error().code, ENOENT);
   EXPECT_TRUE(running_);
   EXPECT_FALSE(quit_);

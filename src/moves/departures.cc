@@ -54,16 +54,17 @@ Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motio
   if (const auto awaited = (*first)->expect("send", Instant::now() + calls::kFirstWordPatience); !awaited)
     return Failure(awaited.error());
   auto bare = (*first)->give_channel();
-  if (bare == nullptr) return fail(EPROTO, fmt::format("host {} talks where it is to listen", motion.to));
+  if (bare == nullptr)
+    return fail(EPROTO, fmt::format("host {} sends a message where it must only receive", motion.to));
   return bare;
 }
 
 Result<Departures::Plan> Departures::complete(const motion::MotionWish& wish, const std::string& id) {
   if (const auto store = plane_.store_state(); !store.connected) {
-    return fail(EAGAIN,
-                fmt::format("store {} is away ({}): no motion begins without it: try again when it is "
-                            "back",
-                            store.description, store.trouble));
+    return fail(
+        EAGAIN,
+        fmt::format("store {} cannot be reached ({}): no motion starts without it: try again when it is back",
+                    store.description, store.trouble));
   }
   const auto inventory = plane_.inventory();
   if (auto allowed = control::edits::check_motion(*inventory, wish.vm, wish.to); !allowed)
@@ -176,9 +177,9 @@ void Departures::lead(Departure& departure, const std::stop_token& stop) {
 }
 
 void Departures::arrived(const motion::Motion& motion, const motion::MotionReport& report) {
-  log::info("VM {}: it is on host {} now (motion {}): it stood for {} us, {} bytes of state, {} of pages",
-            motion.vm, motion.to, motion.id, microseconds_of(report.pause), report.state_bytes,
-            report.page_bytes);
+  log::info(
+      "VM {}: it is on host {} now (motion {}): it was paused for {} us, {} bytes of state, {} of pages",
+      motion.vm, motion.to, motion.id, microseconds_of(report.pause), report.state_bytes, report.page_bytes);
   if (!report.left_to_do.empty()) log::warn("{}", report.left_to_do);
   set_state(motion.vm, [&](MotionState& state) {
     static_cast<motion::MotionReport&>(state) = report;

@@ -70,19 +70,18 @@ Result<void> Motions::cancel(const std::string& vm) {
   const std::string& to = found->second.motion->to;
   if (from == plane_.host() && is_led_by_libvirt(found->second.motion->id) &&
       inventory->live_hosts.contains(to)) {
-    return fail(ENOENT,
-                fmt::format("the motion of VM {} was begun before this pvrdmad was: the one of host {} "
-                            "ends it when libvirt has let the VM run, or has ended its QEMU",
-                            vm, to));
+    return fail(ENOENT, fmt::format("the motion of VM {} started before this pvrdmad did: the pvrdmad of "
+                                    "host {} ends it when libvirt has let the VM run, or has ended its QEMU",
+                                    vm, to));
   }
   if (from == plane_.host()) {
-    return fail(ENOENT, fmt::format("the motion of VM {} was begun before this pvrdmad was: host {} decides, "
-                                    "and where that does not, it is ended here in a moment",
+    return fail(ENOENT, fmt::format("the motion of VM {} started before this pvrdmad did: host {} decides, "
+                                    "and if that host has died, the motion is ended here in a moment",
                                     vm, to));
   }
   if (inventory->live_hosts.contains(from) || inventory->live_hosts.contains(to)) {
     return fail(ENOENT, fmt::format("VM {} is on its way from host {} to host {}: cancel it on host {}, or, "
-                                    "when that one has died, wait until the other one has decided",
+                                    "if that host has died, wait until the other one has decided",
                                     vm, from, to, from));
   }
   return arbiter_.end({found->second.motion->id, vm, from, to});
@@ -116,7 +115,7 @@ void Motions::look_after_records(const std::stop_token& stop) {
     }
     if ((is_led || !leaves) && inventory->live_hosts.contains(leaves ? motion.to : motion.from)) continue;
     if (!is_open(motion) || !arbiter_.end(motion)) continue;
-    log::warn("VM {}: its motion to host {} is led by nobody: it was ended", name, vm.motion->to);
+    log::warn("VM {}: its motion to host {} had no leader any more: it was ended", name, vm.motion->to);
     if (leaves && !is_led) continue_vm(name);
   }
 }
@@ -139,8 +138,7 @@ void Motions::follow_libvirt(const motion::Motion& motion) {
       break;
     case motion::LedVm::kRuns:
       if (!arbiter_.commit(motion)) break;
-      log::warn("VM {}: libvirt lets it run here, and its adapter has lost everything: reload the driver",
-                vm);
+      log::warn("VM {}: libvirt lets it run here, but its adapter has lost its state: reload the driver", vm);
       if (const auto works = side_.arrive(vm); !works) log::error("{}", works.error().message);
       break;
     case motion::LedVm::kWaits:
@@ -165,10 +163,10 @@ void Motions::continue_vm(const std::string& vm) {
   if (then && *then == "paused") return;  // its operator had paused it before
   if (done) done = motion::continue_vm(**monitor);
   if (done) {
-    log::warn("VM {}: it stood in its QEMU (pid {}), and goes on", vm, (*monitor)->pid());
+    log::warn("VM {}: it was paused in its QEMU (pid {}), and goes on", vm, (*monitor)->pid());
   } else {
-    log::error("VM {}: it stands in its QEMU (pid {}), and does not go on: {}", vm, (*monitor)->pid(),
-               done.error().message);
+    log::error("VM {}: it is paused in its QEMU (pid {}), and could not be resumed: {}", vm,
+               (*monitor)->pid(), done.error().message);
   }
 }
 

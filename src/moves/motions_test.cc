@@ -182,9 +182,9 @@ TEST_F(MotionsTest, AMotionIsOneVms) {
   ASSERT_TRUE(first->say(offer()));
   ASSERT_TRUE(first->expect("accepted", Instant::now() + seconds(20)));
   vmm::Json other = offer("VM-02");
-  EXPECT_NE(
-      refusal(*here, "esx-01", other).find("the motion m1 that brings VM VM-02 to host esx-02 is another"),
-      std::string::npos);
+  EXPECT_NE(refusal(*here, "esx-01", other)
+                .find("the motion m1, which is to bring VM VM-02 to host esx-02, belongs to another"),
+            std::string::npos);
   other["question"] = true;
   EXPECT_NE(refusal(*here, "esx-01", other), "");
   other["motion"] = "m2";
@@ -234,7 +234,7 @@ TEST_F(MotionsTest, NoneBeginsWithoutTheStore) {
   const auto checked = (*here)->check(wish);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, EAGAIN);
-  EXPECT_NE(checked.error().message.find("store fake is away (no route)"), std::string::npos)
+  EXPECT_NE(checked.error().message.find("store fake cannot be reached (no route)"), std::string::npos)
       << checked.error().message;
   EXPECT_FALSE((*here)->start(wish));
   EXPECT_TRUE((*here)->list().empty());
@@ -331,7 +331,7 @@ TEST_F(MotionsTest, AMotionThatLibvirtLedIsTheOtherHostsToEndAndItsVmLibvirtsToL
   const auto here = motions(*one_, path);
   std::this_thread::sleep_for(milliseconds(1500));  // the records are checked each second
   EXPECT_TRUE(one_->inventory()->vms.at("VM-01").motion) << "the other host lives";
-  EXPECT_NE((*here)->cancel("VM-01").error().message.find("the one of host esx-02 ends it"),
+  EXPECT_NE((*here)->cancel("VM-01").error().message.find("the pvrdmad of host esx-02 ends it"),
             std::string::npos);
   two_->clear_live(control::live_host_key("esx-02"));
   EXPECT_TRUE(until([&] { return !one_->inventory()->vms.at("VM-01").motion; }));

@@ -150,8 +150,10 @@ Result<void> ShardSide::begin_log(const std::string& adapter) {
   return on(adapter, [adapter](adapters::ServedAdapter& served) -> Result<void> {
     auto begun = served.seated().adapter().memory().start_log();
     if (begun || begun.error().code != EBUSY) return begun;
-    return fail(EBUSY,
-                fmt::format("adapter {}: its VMM follows what it writes: wait until that is over", adapter));
+    return fail(
+        EBUSY,
+        fmt::format("adapter {}: its VMM already logs the pages that it writes: wait until that is over",
+                    adapter));
   });
 }
 

@@ -135,7 +135,7 @@ TEST_F(ShardSideTest, TheSuccessorGetsThePciStateAndTheAdapter) {
   vmm::PciImage other = *image;
   other.msix_table[0] = 0x77;
   EXPECT_EQ(side_.write_msix_table("VM-01", kSuccessor, other).error().message,
-            "adapter VM-01: its VMM has the MSI-X table nowhere");
+            "adapter VM-01: its MSI-X table has no address in its VMM");
   EXPECT_TRUE(side_.switch_over("VM-01"));
   EXPECT_TRUE(side_.write_msix_table("VM-01", kSuccessor, other)) << "the old one is the successor now";
   EXPECT_EQ(old->first_byte(), 0x77);

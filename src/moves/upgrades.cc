@@ -22,9 +22,10 @@ Result<motion::UpgradeReport> Upgrades::upgrade(const motion::UpgradeWish& wish)
     log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
     return report;
   }
-  log::info("adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it stood for {} us",
-            wish.adapter, report->to.version, report->to.pid, report->from.version, report->from.pid,
-            microseconds_of(report->pause));
+  log::info(
+      "adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it was paused for {} us",
+      wish.adapter, report->to.version, report->to.pid, report->from.version, report->from.pid,
+      microseconds_of(report->pause));
   return report;
 }
 

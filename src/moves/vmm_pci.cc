@@ -105,7 +105,7 @@ Result<device::MsixTable> VmmPci::exchange_table(const std::string& adapter, Vmm
         if (seated == nullptr) return no_successor(served);
         const auto address = device::msix_table_address(seated->adapter().pci_state(std::nullopt));
         if (!address)
-          return fail(EIO, fmt::format("adapter {}: its VMM has the MSI-X table nowhere", adapter));
+          return fail(EIO, fmt::format("adapter {}: its MSI-X table has no address in its VMM", adapter));
         auto sent = table ? seated->seat().dma_write(*address, std::as_bytes(std::span(*table)), done)
                           : seated->seat().dma_read(*address, vmm::kMsixTableBytes, done);
         seated->follow();

@@ -16,7 +16,7 @@ from fleet.libvirt import Libvirt, LibvirtVm, make_libvirt_fleet
 from fleet.until import until
 from harness import cases, programs, rdma
 
-_STAYS = "VM VM-01 goes on on host esx-01"
+_STAYS = "VM VM-01 stays on host esx-01"
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
 _LOAD = programs.exactly_once("-n 70000 -t 20 -z 200")  # its pauses alone take 14 s
 _SLOW_MIB_S = "8"  # so slow that 512 MiB are not sent before the fault
