@@ -121,7 +121,7 @@ TEST_F(ApiServerTest, RefusesWhatItDoesNotKnow) {
   const auto unknown = get("/v2/adapters");
   ASSERT_TRUE(unknown);
   EXPECT_EQ(unknown->status, 404);
-  EXPECT_EQ(unknown->body, "{\"error\":\"GET /v2/adapters is nothing this API knows: see pvrdmad(8)\"}\n");
+  EXPECT_EQ(unknown->body, "{\"error\":\"this API has no GET /v2/adapters: see pvrdmad(8)\"}\n");
   const auto post = client().Post("/v1/adapters", "{}", "application/json");
   ASSERT_TRUE(post);
   EXPECT_EQ(post->status, 404);
@@ -220,7 +220,7 @@ TEST_F(ApiServerTest, KnowsNoClusterWithoutAHost) {
     EXPECT_EQ(answer->status, 404) << path;
     EXPECT_EQ(
         answer->body,
-        "{\"error\":\"this daemon is no member of a cluster: give its configuration a [host] table\"}\n");
+        "{\"error\":\"this daemon is not a member of a cluster: give its configuration a [host] table\"}\n");
   }
   EXPECT_THAT(get("/metrics")->body, testing::Not(testing::HasSubstr("pvrdma_store")));
 }

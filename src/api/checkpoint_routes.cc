@@ -39,7 +39,7 @@ Reply finish(CheckpointService& checkpoints, const Call& call) {
 Reply restore(CheckpointService& checkpoints, const Call& call) {
   const auto line_end = call.body.find('\n');
   if (line_end == std::string::npos)
-    return refuse(400, "the body must be a line of JSON and, behind it, the adapter's state");
+    return refuse(400, "the body must be a line of JSON and, after it, the adapter's state");
   const auto wish = wish_of(call, call.body.substr(0, line_end));
   if (!wish) return refuse(wish.error());
   const auto restored = checkpoints.restore(*wish, std::string_view(call.body).substr(line_end + 1));

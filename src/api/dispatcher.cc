@@ -67,9 +67,9 @@ std::optional<Reply> refuse_type(const httplib::Request& request, bool binary) {
 std::string_view sentence_of(int status) {
   switch (status) {
     case 400:
-      return "this is no HTTP request that this API understands";
+      return "this is not an HTTP request that this API understands";
     case 404:
-      return "this is nothing this API knows: see pvrdmad(8)";
+      return "this API has no such path: see pvrdmad(8)";
     case 413:
       return "the request is too long";
     case 414:

@@ -18,7 +18,7 @@ Reply add(adapters::Faults& faults, const Call& call) {
   if (!body) return refuse(body.error());
   if (body->drop_ppm + body->duplicate_ppm + body->delay_ppm + body->reorder_ppm + body->corrupt_ppm == 0) {
     return refuse(
-        400, "a fault that does nothing: give a probability of drop, duplicate, delay, reorder or corrupt");
+        400, "this fault does nothing: give a probability of drop, duplicate, delay, reorder or corrupt");
   }
   const auto added = faults.add(*body);
   if (!added) return refuse(added.error());

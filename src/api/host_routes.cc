@@ -43,7 +43,7 @@ Result<const control::Ruleset*> find_ruleset(const control::Inventory& inventory
   const auto it = inventory.hosts.find(host);
   if (it == inventory.hosts.end()) return Failure(no_host(host));
   if (ruleset == control::edits::kRuleset) return &it->second.pvrdma_ruleset;
-  return fail(ENOENT, fmt::format("host {} has no ruleset {}: the one there is is {}", host, ruleset,
+  return fail(ENOENT, fmt::format("host {} has no ruleset {}: its only one is {}", host, ruleset,
                                   control::edits::kRuleset));
 }
 
@@ -123,7 +123,7 @@ Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const st
   const auto inventory = plane.inventory();
   if (!inventory->hosts.contains(host)) return refuse(no_host(host));
   if (host != plane.host()) {
-    return refuse(400, fmt::format("{} of host {}: its counters are read where it is: ask the pvrdmad of {}",
+    return refuse(400, fmt::format("the counters of {} are read on its host, {}: ask the pvrdmad of {}",
                                    device, host, host));
   }
   const auto live = inventory->live_hosts.find(host);

@@ -31,7 +31,7 @@ Reply start(MotionService& motions, const Call& call) {
     return checked ? ok(text_of(Nothing{})) : refuse(checked.error());
   }
   if (!check.empty() && check != "false")
-    return refuse(400, fmt::format("check is true or false, not {}", check));
+    return refuse(400, fmt::format("check must be true or false, not {}", check));
   const auto started = motions.start(*wish);
   return started ? ok(text_of(*started)) : refuse(started.error());
 }

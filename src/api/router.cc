@@ -77,11 +77,10 @@ Reply Router::answer(Call call) const {
   const auto path = segments(call.path);
   const Route* const route = find(call.method, path);
   if (route == nullptr) {
-    return refuse(404,
-                  fmt::format("{} {} is nothing this API knows: see pvrdmad(8)", call.method, call.path));
+    return refuse(404, fmt::format("this API has no {} {}: see pvrdmad(8)", call.method, call.path));
   }
   if (route->of_cluster && membership_ == Membership::kAlone) {
-    return refuse(404, "this daemon is no member of a cluster: give its configuration a [host] table");
+    return refuse(404, "this daemon is not a member of a cluster: give its configuration a [host] table");
   }
   const auto expected = segments(route->path);
   for (std::size_t i = 0; i < path.size(); ++i) {

@@ -32,10 +32,9 @@ bool is_no_dns_name(const std::string& name) {
 std::optional<Reply> refuse_foreign(const httplib::Request& request, const KnowsName& knows) {
   const std::string host = lower(request.get_header_value("Host"));
   if (request.get_header_value_count("Host") != 1 || !knows(without_port(host))) {
-    return refuse(403,
-                  fmt::format("\"{}\" is no name of this API: ask with the header Host: localhost on the "
-                              "UNIX socket, over TCP with its address or a name of its certificate",
-                              host.substr(0, 100)));
+    return refuse(403, fmt::format("\"{}\" is not a name of this API: ask with the header Host: localhost on "
+                                   "the UNIX socket, over TCP with its address or a name of its certificate",
+                                   host.substr(0, 100)));
   }
   if (!request.has_header("Origin")) return std::nullopt;
   const std::string origin = lower(request.get_header_value("Origin"));

@@ -117,7 +117,7 @@ Reply launch_qemu(const Sides& sides, const Call& call) {
   if (incoming.empty() || incoming == "false") return launch(sides.plane, call, qemu_args_json);
   if (incoming == "file") return launch(sides.plane, call, restoring_qemu_args_json);
   if (incoming != "true")
-    return refuse(400, fmt::format("incoming is true, false or file, not {}", incoming));
+    return refuse(400, fmt::format("incoming must be true, false or file, not {}", incoming));
   const auto inventory = sides.plane.inventory();
   const auto it = inventory->vms.find(call.names[0]);
   if (it == inventory->vms.end()) return no_vm(call.names[0]);

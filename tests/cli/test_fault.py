@@ -142,7 +142,7 @@ def test_mistakes_are_one_sentence(daemon: Daemon) -> None:
     assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no adapter VM-09: see the list of adapters\n")
     done = daemon.ctl("fault", "add", "--adapter", "VM-01")
     assert done.returncode == 1
-    assert "a fault that does nothing: give a probability" in done.stderr
+    assert "this fault does nothing: give a probability" in done.stderr
     assert daemon.ctl_json("fault", "list") == []
 
 
