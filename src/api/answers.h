@@ -120,7 +120,7 @@ inline constexpr auto kObject<motion::UpgradeReport> =
     record("UpgradedVmm", field("vm", &motion::UpgradeReport::vm),
            field("from", &motion::UpgradeReport::from), field("to", &motion::UpgradeReport::to),
            field("pause_us", &motion::UpgradeReport::pause, MicrosecondsRule{})
-               .noted(R"("description": "How long the VM stood; 0: it was paused, and is")"),
+               .noted(R"("description": "How long the VM was paused; 0: it was paused already")"),
            field("qemu_us", &motion::UpgradeReport::qemu, MicrosecondsRule{}),
            field("restore_us", &motion::UpgradeReport::restore, MicrosecondsRule{}),
            field("adapter_us", &motion::UpgradeReport::adapter, MicrosecondsRule{}),
@@ -143,7 +143,7 @@ inline constexpr auto kObject<motion::MotionState> =
            field("state_bytes", &motion::MotionState::state_bytes),
            field("took_us", &motion::MotionReport::took, MicrosecondsRule{}),
            field("pause_us", &motion::MotionReport::pause, MicrosecondsRule{})
-               .noted(R"("description": "How long the VM stood; what follows are its parts")"),
+               .noted(R"("description": "How long the VM was paused; the members below are its parts")"),
            field("freeze_us", &motion::MotionReport::freeze, MicrosecondsRule{}),
            field("pages_us", &motion::MotionReport::pages, MicrosecondsRule{}),
            field("state_us", &motion::MotionReport::state, MicrosecondsRule{}),
@@ -163,11 +163,11 @@ inline constexpr auto kObject<transport::HcaCheck> = record(
     field("max_reads", &transport::HcaCheck::max_reads),
     field("memory_mib", &transport::HcaCheck::memory_mib),
     field("register_untouched_us", &transport::HcaCheck::register_untouched_us)
-        .noted(R"("description": "For a GiB of memory, as the next two")"),
+        .noted(R"("description": "For 1 GiB of memory, like the next two")"),
     field("register_us", &transport::HcaCheck::register_us),
     field("deregister_us", &transport::HcaCheck::deregister_us),
     field("sends", &transport::HcaCheck::sends)
-        .noted(R"("description": "Of 64 bytes, a second; what follows in bytes a second")"),
+        .noted(R"("description": "SENDs of 64 bytes per second; the next three are bytes per second")"),
     field("send_bytes", &transport::HcaCheck::send_bytes),
     field("read_bytes", &transport::HcaCheck::read_bytes),
     field("long_read_bytes", &transport::HcaCheck::long_read_bytes),
@@ -200,14 +200,15 @@ inline constexpr auto kObject<control::AdapterSnapshot> = record(
     field("doorbells", &control::AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
     field("mtu", &control::AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
     field("native_endpoints", &control::AdapterSnapshot::native_endpoints)
-        .noted(R"("description": "\"on\", or \"off: \" and why; of the host's set-up, not of who answers")"),
+        .noted(
+            R"("description": "\"on\", or \"off: \" and the reason; about the host's set-up, not about which endpoints answer")"),
     field("socket", &control::AdapterSnapshot::socket), field("link_up", &control::AdapterSnapshot::link_up),
     field("device_version", &control::AdapterSnapshot::device_version),
     field("driver_version", &control::AdapterSnapshot::driver_version),
     field("guest_os", &control::AdapterSnapshot::guest_os),
     field("memory_bytes", &control::AdapterSnapshot::memory_bytes),
     field("pinned_bytes", &control::AdapterSnapshot::pinned_bytes)
-        .noted(R"("description": "Of memory_bytes: registered with the host's RDMA NIC")"),
+        .noted(R"("description": "The part of memory_bytes that is registered with the host's RDMA NIC")"),
     field("pinned_trouble", &control::AdapterSnapshot::pinned_trouble),
     field("tx_messages", &control::AdapterSnapshot::tx_messages),
     field("tx_bytes", &control::AdapterSnapshot::tx_bytes),
@@ -269,7 +270,7 @@ inline constexpr auto kObject<control::StoreState> = record(
     field("used_bytes", &control::StoreState::used_bytes), field("alarms", &control::StoreState::alarms),
     field("caretaker", &control::StoreState::caretaker)
         .noted(
-            R"("description": "The host that makes the store forget old revisions; empty: somebody else does")"));
+            R"("description": "The host that makes the store forget old revisions; empty: no host does")"));
 
 template <>
 inline constexpr auto kObject<control::PeerSnapshot> =

@@ -55,17 +55,19 @@ Reply restore(CheckpointService& checkpoints, const Call& call) {
 void add_checkpoint_routes(Router& router, const ApiParts& parts) {
   router.add(
       {"POST", "/v1/adapters/{adapter}/checkpoint",
-       "Writes the adapter's VM to a file; lines of JSON, the last with how many bytes of state follow",
+       "Writes the adapter's VM to a file; answers with lines of JSON, the last of which says how many "
+       "bytes of state follow",
        schema_for<CheckpointWish>, bytes_schema,
        [&checkpoints = parts.checkpoints](const Call& call) { return start(checkpoints, call); }});
   router.add({"POST", "/v1/adapters/{adapter}/checkpoint/finish",
-              "The checkpoint was kept: the VM's QEMU ends", schema_for<Nothing>, schema_for<Nothing>,
+              "Confirms that the checkpoint was stored: the VM's QEMU ends", schema_for<Nothing>,
+              schema_for<Nothing>,
               [&checkpoints = parts.checkpoints](const Call& call) { return finish(checkpoints, call); }});
   router.add(
       {.method = "POST",
        .path = "/v1/adapters/{adapter}/restore",
-       .summary = "Lets the adapter's VM go on from a checkpoint: a NewCheckpoint on one line, and the "
-                  "bytes of state; answers when it does",
+       .summary = "Restores the adapter's VM from a checkpoint: a NewCheckpoint on one line, and the bytes "
+                  "of state; answers when the VM goes on",
        .body = bytes_schema,
        .answer = schema_for<motion::RestoreReport>,
        .handler = [&checkpoints = parts.checkpoints](const Call& call) { return restore(checkpoints, call); },

@@ -108,11 +108,11 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               schema_for<LinkBody>, schema_for<control::AdapterSnapshot>,
               [parts](const Call& call) { return set_link(parts, call); }});
   router.add({"POST", "/v1/adapters/{adapter}/capture",
-              "A pcapng file of the adapter's messages as RoCE frames, for as long as its reader wants",
+              "A pcapng file of the adapter's messages as RoCE frames, until the client stops reading",
               schema_for<CaptureBody>, capture_schema,
               [parts](const Call& call) { return capture(parts, call); }});
   router.add({"POST", "/v1/adapters/{adapter}/upgrade-vmm",
-              "Lets the adapter's VM go on in another QEMU of this host; answers when it does",
+              "Moves the adapter's VM to another QEMU of this host; answers when the VM goes on there",
               schema_for<motion::UpgradeWish>, schema_for<motion::UpgradeReport>,
               [&upgrades = parts.upgrades](const Call& call) { return upgrade_vmm(upgrades, call); }});
   router.add(

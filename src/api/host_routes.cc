@@ -176,7 +176,7 @@ void add_host_routes(Router& router, const ApiParts& parts) {
   add("GET", "/v1/hosts/{host}/advanced", "Advanced settings", nullptr,
       schema_for<std::vector<AdvancedSetting>>,
       [](control::Plane& plane, Name host, const Call&) { return show_advanced(*plane.inventory(), host); });
-  add("PUT", "/v1/hosts/{host}/advanced", "Sets an advanced setting; an empty value is its default",
+  add("PUT", "/v1/hosts/{host}/advanced", "Sets an advanced setting; an empty value restores its default",
       schema_for<AdvancedValue>, schema_for<std::vector<AdvancedSetting>>,
       [](control::Plane& plane, Name host, const Call& call) { return set_advanced(plane, host, call); });
   add("GET", "/v1/hosts/{host}/rulesets", "Firewall rulesets", nullptr,
@@ -187,7 +187,7 @@ void add_host_routes(Router& router, const ApiParts& parts) {
       [](control::Plane& plane, Name host, const Call& call) {
         return set_ruleset(plane, host, call.names[1], call);
       });
-  add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "What a ruleset opens", nullptr,
+  add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "The ports that a ruleset opens", nullptr,
       schema_for<std::vector<FirewallRule>>, [](control::Plane& plane, Name host, const Call& call) {
         return list_rules(*plane.inventory(), host, call.names[1]);
       });
@@ -197,7 +197,7 @@ void add_host_routes(Router& router, const ApiParts& parts) {
         return add_allowed(plane, host, call.names[1], call);
       });
   add(
-      "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network no longer",
+      "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Removes an allowed address or network",
       nullptr, schema_for<control::RulesetView>,
       [](control::Plane& plane, Name host, const Call& call) {
         return remove_allowed(plane, host, call.names[1], call.parameter("network"));

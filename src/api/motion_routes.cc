@@ -57,10 +57,10 @@ void add_motion_routes(Router& router, const ApiParts& parts) {
       schema_for<MotionState>,
       [](MotionService& motions, const Call& call) { return one_motion(motions, call.names[0]); });
   add("POST", "/v1/vms/{vm}/motion",
-      "Lets a VM of this host that runs go on on another host, and answers at once; with check=true it is "
-      "only found out whether it may",
+      "Moves a running VM of this host to another host, and answers at once; with check=true it is only "
+      "checked whether it may move",
       schema_for<motion::MotionWish>, schema_for<MotionState>, start, "check");
-  add("DELETE", "/v1/vms/{vm}/motion", "Gives the VM's motion up, unless it is too late", nullptr,
+  add("DELETE", "/v1/vms/{vm}/motion", "Cancels the VM's motion, unless it is too late", nullptr,
       schema_for<MotionState>, cancel);
 }
 

@@ -78,8 +78,8 @@ std::string openapi_json(const std::vector<Route>& routes, std::string_view vers
   const Json refusal{
       {"description",
        "Refused: 400 a mistake in the request, 401 no token, 403 a foreign Host or Origin, 404 no "
-       "such thing or no cluster, 409 a rule or the state forbids it, 415 a body that is not said to be "
-       "application/json, 503 the store or the daemon is busy or away"},
+       "such thing or no cluster, 409 a rule or the state forbids it, 415 the body's type is not "
+       "application/json, 503 the store or the daemon is busy or cannot be reached"},
       {"content", {{"application/json", {{"schema", schema_for<ErrorAnswer>(components)}}}}}};
   const Json document{
       {"openapi", "3.0.3"},

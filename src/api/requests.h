@@ -105,7 +105,7 @@ template <>
 inline constexpr auto kObject<transport::HcaCheckWish> =
     request("HcaCheckRequest",
             field("device", &transport::HcaCheckWish::device)
-                .noted(R"("description": "As libibverbs calls it; default: the only one")"),
+                .noted(R"("description": "Its name in libibverbs; default: the only device")"),
             field("memory_mib", &transport::HcaCheckWish::memory_mib, NumberRule{1, 65536}));
 
 template <>
@@ -116,9 +116,9 @@ inline constexpr auto kObject<api::CaptureBody> =
             field("snaplen", &api::CaptureBody::snaplen, api::kSnaplen)
                 .noted(R"("default": 262144, "description": "Bytes kept of each frame")"),
             field("count", &api::CaptureBody::count)
-                .noted(R"("default": 0, "description": "Ends after so many frames; 0: never")"),
+                .noted(R"("default": 0, "description": "Ends after this number of frames; 0: never")"),
             field("duration", &api::CaptureBody::duration)
-                .noted(R"("default": 0, "description": "Ends after so many seconds; 0: never")"));
+                .noted(R"("default": 0, "description": "Ends after this number of seconds; 0: never")"));
 
 template <>
 inline constexpr auto kObject<adapters::FaultWish> = request(
@@ -130,17 +130,18 @@ inline constexpr auto kObject<adapters::FaultWish> = request(
     field("corrupt", &adapters::FaultWish::corrupt_ppm, ProbabilityRule{}),
     field("late_ms", &adapters::FaultWish::late_ms, api::kLateMs)
         .noted(
-            R"("default": 1, "description": "How late at most what is delayed, reordered or doubled comes")"),
-    field("seed", &adapters::FaultWish::seed).noted(R"("description": "Default: one is drawn")"));
+            R"("default": 1, "description": "The most that a delayed, reordered or duplicated message is late")"),
+    field("seed", &adapters::FaultWish::seed).noted(R"("description": "Default: a random one")"));
 
 // Members that the path already names are not in the body.
 template <>
 inline constexpr auto kObject<motion::UpgradeWish> = request(
     "UpgradeVmm",
     field("monitor", &motion::UpgradeWish::monitor)
-        .noted(R"("description": "QMP socket of the QEMU that runs the VM; default: as qemu-args has it")"),
+        .noted(R"("description": "QMP socket of the QEMU that runs the VM; default: the one in qemu-args")"),
     field("new_monitor", &motion::UpgradeWish::new_monitor)
-        .noted(R"("description": "Of the QEMU that is to run it; default: as incoming-qemu-args has it")"));
+        .noted(
+            R"("description": "QMP socket of the QEMU that is to run the VM; default: the one in qemu-args with incoming=true")"));
 
 template <>
 inline constexpr auto kObject<motion::CheckpointWish> =
@@ -158,12 +159,14 @@ template <>
 inline constexpr auto kObject<motion::MotionWish> = request(
     "NewMotion", field("to", &motion::MotionWish::to).required(R"("esx-02")"),
     field("leader", &motion::MotionWish::leader, LeaderRule{})
-        .noted(R"("enum": ["pvrdmad", "libvirt"], "description": "Who has QEMU migrate; default: pvrdmad. )"
-               R"(libvirt is to begin in the phase \"waits for QEMU\", and to leave the VM paused there")"),
+        .noted(R"("enum": ["pvrdmad", "libvirt"], "description": "Who makes QEMU migrate; default: pvrdmad. )"
+               R"(libvirt must begin in the phase \"waits for QEMU\", and must leave the VM paused there")"),
     field("max_pause_ms", &motion::MotionWish::max_pause, WholeRule<std::chrono::milliseconds>{})
-        .noted(R"("description": "The VM stands no longer than that, or stays; default: 500")"),
+        .noted(
+            R"("description": "The longest pause of the VM; the VM stays if it would be longer; default: 500")"),
     field("patience_s", &motion::MotionWish::patience, WholeRule<std::chrono::seconds>{})
-        .noted(R"("description": "For a QEMU on the other host, and for the guest's memory; default: 600")"),
+        .noted(
+            R"("description": "How long to wait for a QEMU on the other host, and for the guest's memory; default: 600")"),
     field("monitor", &motion::MotionWish::monitor)
         .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
 

@@ -152,7 +152,7 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
           return control::edits::delete_vm(inventory, call.names[0]);
         });
       });
-  add("PATCH", "/v1/vms/{vm}", "Changes what is given, of a VM that is off",
+  add("PATCH", "/v1/vms/{vm}", "Changes the given members of a VM that is off",
       schema_for<control::edits::VmChange>, schema_for<control::VmView>, change);
   add("PUT", "/v1/vms/{vm}/adapter", "Adds the VM's PVRDMA adapter", schema_for<control::edits::NewAdapter>,
       schema_for<control::VmView>, add_adapter);
@@ -165,9 +165,8 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
   add("POST", "/v1/vms/{vm}/upgrade", "Upgrades the hardware version; the RoCE protocol stays",
       schema_for<Upgrade>, schema_for<control::VmView>, upgrade);
   add("GET", "/v1/vms/{vm}/qemu-args",
-      "Arguments for QEMU 10.1 or newer; with incoming=true of one that takes the VM over from its QEMU, "
-      "with "
-      "incoming=file of one that goes on from a checkpoint",
+      "Arguments for QEMU 10.1 or newer; with incoming=true for one that takes the VM over from its QEMU, "
+      "with incoming=file for one that restores it from a checkpoint",
       nullptr, schema_for<QemuArgs>, launch_qemu, "incoming");
   add("GET", "/v1/vms/{vm}/libvirt-xml", "Fragment of a libvirt domain", nullptr, schema_for<LibvirtXml>,
       [](const Sides& sides, const Call& call) { return launch(sides.plane, call, libvirt_xml_json); });
