@@ -65,7 +65,7 @@ struct PageRun {
 class HostMapping;
 struct MappingHold;
 
-// Told of memory before it is unmapped. When on_unmapping() returns, only the guest may still touch the
+// Is called before memory is unmapped. When on_unmapping() returns, only the guest may still touch the
 // memory.
 class MemoryWatcher {
  public:

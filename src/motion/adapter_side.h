@@ -65,7 +65,8 @@ class AdapterSide {
 
   // --- A paused VM ---
 
-  // From now on the daemon changes nothing that belongs to the guest. The link stays up; peers retransmit.
+  // From now on the daemon changes nothing that belongs to the guest. The guest's link does not change; its
+  // peers retransmit.
   // Errors: EPERM: the VM is off; EBUSY: the VMM itself migrates the adapter, or has a successor.
   virtual Result<void> stop(const std::string& adapter) = 0;
   // Lets a stopped adapter work again.

@@ -111,7 +111,7 @@ Result<void> Checkpoint::abandon() {
   };
   static_cast<void>(renew(monitor_));
   note(vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience));
-  static_cast<void>(vmm::set_migration_capability(*monitor_, kMappedRam, false));  // it may never have had it
+  static_cast<void>(vmm::set_migration_capability(*monitor_, kMappedRam, false));  // QEMU may not know it
   note(vmm::set_migration_settings(*monitor_, kept_));
   if (std::exchange(stopped_, false)) note(insist([this] { return side_.go_on(wish_.adapter); }));
   static_cast<void>(renew(monitor_));

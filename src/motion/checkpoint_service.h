@@ -43,7 +43,7 @@ class CheckpointService {
   // Restores a VM in a QEMU that waits for it, with the state that a checkpoint gave. Blocks until the VM
   // runs, ten minutes at most. Errors: ENXIO: no such adapter; otherwise one sentence.
   virtual Result<RestoreReport> restore(const CheckpointWish& wish, std::string_view state) = 0;
-  // A saved state as text, a field a line; invalid input is printed up to the error.
+  // A saved state as text, one field per line. Invalid input is printed up to the error.
   virtual std::string print_state(std::string_view state) = 0;
 };
 

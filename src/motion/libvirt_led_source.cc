@@ -16,8 +16,8 @@ constexpr Duration kSettlePause = milliseconds(10);
 // The speed between the daemons for pages that the adapter wrote. 130 to 570 MB/s were measured
 // (docs/performance.md).
 constexpr std::uint64_t kPagesBytesPerS = 200'000'000;
-// libvirt does not wait for the daemon before it ends QEMU. So what only QEMU knows is asked for again and
-// again.
+// libvirt does not wait for the daemon before it ends QEMU. So the daemon asks again and again for what only
+// QEMU knows.
 constexpr Duration kRefreshInterval = milliseconds(100);
 // How long the motion of a VM that has left outlives a request to cancel: the other host may be about to see
 // it run.

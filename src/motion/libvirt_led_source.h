@@ -47,7 +47,7 @@ class LibvirtLedSource final : public Source {
   void say_what_is_waited_for(const Result<Look>& found, const std::string& why);
   Result<void> learn_where_it_is(const Progress& progress);
 
-  bool qemu_gave_all_ = false;  // when QEMU was asked last
+  bool qemu_gave_all_ = false;  // as seen at the last look()
   bool qemu_is_gone_ = false;
   bool is_loaded_ = false;  // the other host has the adapter's state and written pages
   std::string lost_;        // why the VM is there without its connections; empty: it has them

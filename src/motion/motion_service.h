@@ -44,7 +44,7 @@ struct MotionReport {
   Duration freeze{};  // stopping the adapter
   Duration pages{};   // showing the written pages to QEMU
   Duration state{};   // saving and sending the adapter's state
-  Duration memory{};  // QEMU sends its rest; meanwhile the state arrives there and is loaded
+  Duration memory{};  // QEMU sends the last memory, while the other host loads the state
   Duration commit{};
   Duration go_on{};        // starting the VM there
   std::string left_to_do;  // a sentence: what the operator has to do; empty: nothing

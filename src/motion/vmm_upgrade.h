@@ -1,4 +1,4 @@
-// VmmUpgrade: a running VM goes on in a new QEMU of its host, with its adapter and all its connections.
+// VmmUpgrade: moves a running VM to a new QEMU of its host, with its adapter and all its connections.
 //
 // QEMU's cpr-transfer moves the machine: the new process takes over the guest's memory as it is. cpr-transfer
 // does not know the adapter's PCI state and MSI-X table, so the monitor restores them. The daemon moves the
