@@ -4,8 +4,8 @@
 // saves (Writer), loads (Reader) and prints (Printer). So the written and the read format cannot differ.
 //
 // The reader never throws, never reads beyond a record, and makes no list longer than the record has bytes
-// for. It keeps the first error: afterwards every field is 0 and every list is empty, so the caller checks
-// once, at the end. The bytes are borrowed. Thread: one.
+// for. It keeps the first error: afterwards every field has its least value and every list is empty, so the
+// caller checks once, at the end. The bytes are borrowed. Thread: one.
 #pragma once
 
 #include <array>
