@@ -5,7 +5,7 @@
 
 namespace pvrdma {
 
-// Its destruction ends the work that produces the bytes.
+// The destructor ends the work that produces the bytes.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;

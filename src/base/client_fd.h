@@ -1,6 +1,6 @@
-// ClientFd: owns a descriptor that a stranger handed over, or that may hold such ones. When it ends it goes
-// to a ReaperQueue, because closing it may take as long as the stranger likes; without a queue (tests, tools)
-// it is closed in place. Thread: a value; not shared. It ends on the thread that fills its queue.
+// ClientFd: owns a descriptor from a client, or a socket that may hold such descriptors. The destructor gives
+// it to a ReaperQueue, because the client decides how long close() takes. Without a queue (tests, tools) it
+// is closed in place. Thread: a value; not shared. It is destroyed on the thread that fills its queue.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace pvrdma {
 class ClientFd {
  public:
   ClientFd() = default;
-  // A descriptor of our own making needs no queue: hence no `explicit`.
+  // Not `explicit`: a descriptor that the daemon made itself needs no queue.
   ClientFd(Fd fd, std::shared_ptr<ReaperQueue> queue = nullptr)
       : fd_(std::move(fd)), queue_(std::move(queue)) {}
   ClientFd(ClientFd&&) noexcept = default;

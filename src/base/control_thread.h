@@ -1,7 +1,7 @@
-// The control plane's threads: those that no guest waits for. Where the system has no memory, operator new
-// waits on them until there is some, and says so in the log: nothing of what they do is half done then, and
-// libraries that allocate where nothing may fail (nlohmann's JSON does, in its destructor) do not end the
-// daemon. On every other thread operator new throws, as usual: the shard refuses what it has no memory for.
+// The control plane's threads: no guest waits for them. If the system has no memory, operator new waits on
+// these threads until there is some, and logs that. So no operation of theirs is left half done, and
+// libraries that allocate where no exception may leave (nlohmann's JSON, in its destructor) do not end the
+// daemon. On every other thread operator new throws as usual: the shard refuses the request.
 //
 // So such a thread must not allocate while it holds a lock that the shard takes.
 //
@@ -10,13 +10,15 @@
 
 namespace pvrdma {
 
-// Makes the calling thread one of them, with this name (at most 15 bytes). Once, as the first that it does.
+// Makes the calling thread a control thread with this name (at most 15 bytes). Called once, as the thread's
+// first action.
 void begin_control_thread(const char* name);
 
-// What operator new does between two attempts. To be called, too, where Impatience had something wait.
+// Waits as operator new does between two attempts. Code that uses Impatience calls it before its own next
+// attempt.
 void pause_for_memory();
 
-// While it lives, operator new throws on this thread, too.
+// While it exists, operator new throws on this thread too.
 class Impatience {
  public:
   Impatience();

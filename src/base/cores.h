@@ -10,8 +10,9 @@
 
 namespace pvrdma {
 
-// Those that a thread of this process can be bound to, ascending: online and in its cpuset, whatever affinity
-// the process was started with. Asks the kernel from a new thread. Empty: the kernel gave no answer.
+// The cores to which a thread of this process can be bound, ascending: those that are online and in its
+// cpuset, whatever affinity the process was started with. Asks the kernel from a new thread. Empty: the
+// kernel gave no answer.
 std::vector<std::uint32_t> usable_cores();
 
 // "0-3, 8". `cores` ascend.

@@ -1,6 +1,6 @@
-// How many descriptors the process may have open, and the part of them that is kept for what clients hand
-// over in messages: a number that runs out there loses a VM's memory or interrupts. So code that accepts
-// connections stops before that. Thread: any.
+// How many descriptors the process may have open, and how many of them are reserved for descriptors in
+// clients' messages. If the process runs out of numbers there, a VM loses memory or interrupts. So code that
+// accepts connections stops before that. Thread: any.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ inline std::size_t descriptor_limit() {
   return static_cast<std::size_t>(limit.rlim_cur);
 }
 
-// Whether `fd`, which was just opened, is one of the last numbers. The kernel gives the lowest that is free,
-// so all below it are taken.
+// Whether `fd`, which was just opened, is one of the reserved numbers. The kernel gives the lowest free
+// number, so all lower ones are in use.
 inline bool is_of_descriptor_reserve(int fd) {
   constexpr std::size_t kReserve = 512;  // twice what one message can bring
   const std::size_t limit = descriptor_limit();

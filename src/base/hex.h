@@ -1,4 +1,4 @@
-// Hex: bytes as two small digits each, as records and messages hold them. Thread: any.
+// Hex: bytes as two lower-case hex digits each, as in records and messages. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 namespace pvrdma {
 
 std::string to_hex(std::span<const std::uint8_t> bytes);
-// False: the text is not hex or has another length. The contents of `into` are then unspecified.
+// Accepts digits of either case. False: the text is not hex, or its length is not 2 * into.size(). The
+// contents of `into` are then unspecified.
 bool from_hex(std::string_view text, std::span<std::uint8_t> into);
 
 }  // namespace pvrdma

@@ -24,10 +24,10 @@ class IpAddress {
   bool is_v6() const { return is_v6_; }
   int family() const { return is_v6_ ? AF_INET6 : AF_INET; }
   std::uint32_t bits() const { return is_v6_ ? 128 : 32; }
-  // Network order; the first 4 or all 16 count.
+  // In network order. IPv4 uses the first 4 bytes.
   const std::array<std::uint8_t, 16>& raw() const { return raw_; }
 
-  // As bind() and connect() want it; returns its length.
+  // Writes the form that bind() and connect() take, and returns its length.
   socklen_t to_sockaddr(std::uint16_t port, sockaddr_storage& out) const;
   std::string to_string() const;
 
@@ -43,7 +43,8 @@ class IpNetwork {
  public:
   IpNetwork() = default;
 
-  // "10.0.0.0/8", or an address, which is a network of one. Errors: no address; a prefix that is too long.
+  // "10.0.0.0/8", or an address, which is a network of one address. Errors: an invalid address; a prefix that
+  // is too long.
   static Result<IpNetwork> parse(std::string_view text);
 
   bool contains(const IpAddress& address) const;

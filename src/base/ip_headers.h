@@ -1,4 +1,4 @@
-// IP headers around RDMA: IPv4's and IPv6's, the GRH among the latter, as they are sent. Thread: values.
+// The IP headers around RDMA packets: IPv4 and IPv6. A GRH has the form of the latter. Thread: values.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@ inline constexpr std::uint32_t kIpv6HeaderBytes = 40;
 inline constexpr std::uint32_t kUdpHeaderBytes = 8;
 inline constexpr std::uint32_t kFlowLabelMask = 0xf'ffff;
 
-// What follows an IP header: IPv4's protocol, IPv6's next header.
+// The kind of header that follows: IPv4's "protocol", IPv6's "next header".
 enum class IpProtocol : std::uint8_t {
   kUdp = 17,
-  kIba = 0x1b,  // a BTH: of a GRH
+  kIba = 0x1b,  // a BTH, in a GRH
 };
 
 struct IpHeader {
@@ -29,15 +29,15 @@ struct IpHeader {
   std::uint32_t payload_bytes = 0;
   IpProtocol protocol{};
   std::uint8_t hop_limit = 0;
-  std::array<std::uint8_t, 16> source{};  // IPv4: the last four, as IPv6 maps them
+  std::array<std::uint8_t, 16> source{};  // IPv4: IPv4-mapped, in the last four bytes
   std::array<std::uint8_t, 16> destination{};
 };
 
-// With "don't fragment", an id of 0 and a checksum.
+// Sets "don't fragment", an id of 0 and the checksum.
 void put_ipv4(const IpHeader& header, NetworkWriter& writer);
 void put_ipv6(const IpHeader& header, NetworkWriter& writer);
 
-// Of a header whose own checksum is 0; of one that has its checksum: 0.
+// The checksum of a header whose checksum field is 0. For a header with a correct checksum, the result is 0.
 std::uint16_t ipv4_checksum(std::span<const std::byte, kIpv4HeaderBytes> header);
 
 }  // namespace pvrdma

@@ -29,7 +29,7 @@ class JobThreads {
   JobThreads(const JobThreads&) = delete;
   JobThreads& operator=(const JobThreads&) = delete;
 
-  // Errors: ECANCELED: the jobs were interrupted; EAGAIN: the system has no thread, one clause.
+  // Errors, one clause each: ECANCELED: the jobs were interrupted; EAGAIN: the system has no thread.
   template <typename Job>
   Result<void> start(Job job) {
     const std::lock_guard lock(mutex_);

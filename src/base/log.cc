@@ -19,7 +19,7 @@ constexpr Duration kPatienceAtExit = std::chrono::seconds(1);
 
 std::atomic<Level> lowest = Level::kInfo;
 
-// Never destroyed: its thread may be inside a write() that does not return.
+// Never destroyed, because its thread may be inside a write() that does not return.
 LogWriter& writer() {
   static LogWriter* const only = [] {
     std::atexit([] { flush(kPatienceAtExit); });
@@ -45,7 +45,7 @@ void write_formatted(Level level, fmt::string_view format, fmt::format_args args
     const auto end = fmt::vformat_to_n(line.data(), line.size(), format, args);
     write(level, {line.data(), std::min(end.size, line.size())});
   } catch (const std::exception&) {
-    write(level, {format.data(), format.size()});  // better than nothing
+    write(level, {format.data(), format.size()});  // the unformatted text is better than no line
   }
 }
 bool flush(Duration patience) noexcept {

@@ -1,6 +1,6 @@
-// Log lines for people: one per event that matters, on standard error.
+// Log lines for operators, on standard error.
 //
-// Never on the data path. What a guest can trigger at will goes through a LogLimiter. Thread: any thread.
+// The data path does not log. A line that a guest can cause at will has a LogLimiter. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ enum class Level { kDebug, kInfo, kWarn, kError };
 void set_level(Level level);
 bool enabled(Level level);
 
-// Lines leave on a thread of their own (log_writer.h): these neither wait for standard error nor throw. A
-// line that is too long is cut off.
+// A thread of its own writes the lines (log_writer.h), so these functions do not wait for standard error.
+// They do not throw. A line that is too long is cut off.
 void write(Level level, std::string_view line) noexcept;
 void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept;
 
@@ -39,15 +39,15 @@ void error(fmt::format_string<Args...> format, Args&&... args) {
   if (enabled(Level::kError)) write_formatted(Level::kError, format, fmt::make_format_args(args...));
 }
 
-// Lets a burst through, then one line per interval; counts what it held back.
+// Allows a burst, then one line per interval, and counts the lines that it suppresses.
 // Thread: owned by one thread.
 class LogLimiter {
  public:
   LogLimiter(std::uint32_t burst_lines, Duration interval)
       : burst_(burst_lines), interval_(interval), tokens_(burst_lines) {}
 
-  // True if a line may be written at `now`. Then suppressed() returns the number of lines held back since the
-  // last one.
+  // True if a line may be written at `now`. suppressed() then returns the number of lines suppressed since
+  // the last one.
   bool allow(Instant now);
   std::uint64_t suppressed() const { return reported_; }
 
@@ -60,7 +60,7 @@ class LogLimiter {
   std::uint64_t reported_ = 0;
 };
 
-// The tail of a rate-limited line: "", or " (and N more like it before)".
+// The end of a rate-limited line: "", or " (and N more like it before)".
 std::string held_back(const LogLimiter& limiter);
 
 }  // namespace pvrdma::log

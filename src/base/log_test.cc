@@ -37,7 +37,7 @@ TEST(LogLimiter, NeverSavesUpMoreThanTheBurst) {
   EXPECT_FALSE(limiter.allow(Instant{2000s}));
 }
 
-// A pipe that nobody reads, as a journal that hangs is.
+// A pipe without a reader, like a journal that hangs.
 struct FullPipe {
   Fd read_end;
   Fd write_end;

@@ -35,7 +35,7 @@ std::int64_t now_ns() {
       .count();
 }
 
-// The whole line, though the descriptor may be non-blocking (all processes on the terminal share that flag).
+// Writes all bytes, even if the descriptor is non-blocking (all processes on a terminal share that flag).
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(fd, bytes.data(), bytes.size());
@@ -45,7 +45,7 @@ void write_all(int fd, std::string_view bytes) {
       pollfd ready{fd, POLLOUT, 0};
       ::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
-      return;  // nobody reads it, and there is nobody to tell
+      return;  // the reader is gone, and the error cannot be reported
     }
   }
 }
@@ -114,7 +114,7 @@ void LogWriter::write_lines(const Record& record, std::string_view text, std::ui
     write_line({now_ns(), 0, Level::kWarn},
                fmt::format("log: {} line(s) were dropped: standard error did not take them in time", lost));
   } catch (const std::exception&) {
-    // There is no memory to format the line: it is lost.
+    // There is no memory to format the line, so it is lost.
   }
 }
 

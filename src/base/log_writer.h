@@ -1,9 +1,9 @@
-// LogWriter: takes log lines to standard error on a thread of its own, because whoever reads that pipe may
+// LogWriter: writes log lines to standard error on a thread of its own, because the reader of that pipe may
 // have stopped.
 //
-// Lines wait in a ring of fixed size, allocated once. What does not fit is dropped and counted, and the count
-// is a line as soon as there is room again. The process has one: it lives as long as the process, and its
-// thread is left alone at the end, for it may be inside a write() that never returns.
+// Lines wait in a ring of fixed size, allocated once. A line that does not fit is dropped and counted; after
+// the next line that is written, another one gives the count. The process has one LogWriter, which is never
+// destroyed. Its thread is not joined at exit, because it may be inside a write() that never returns.
 //
 // Thread: any.
 #pragma once
@@ -24,15 +24,16 @@ namespace pvrdma::log {
 class LogWriter {
  public:
   static constexpr std::size_t kRingBytes = 256u << 10;
-  static constexpr std::size_t kLineBytes = 4096;  // of a line; the rest is cut off
+  static constexpr std::size_t kLineBytes = 4096;  // the longest line; the rest is cut off
 
-  // Lines go to `fd`, borrowed for ever. Without memory for the ring or a thread every line is dropped.
+  // Writes lines to `fd`, which is borrowed for ever. Without memory for the ring, or without a thread, every
+  // line is dropped.
   explicit LogWriter(int fd);
 
-  // Waits for the copy of another thread's line at most. Never throws.
+  // Waits at most while another thread copies a line. Never throws.
   void write(Level level, std::string_view line) noexcept;
 
-  // Waits at most `patience` until all earlier lines have left. False: some have not.
+  // Waits at most `patience` until all earlier lines are written. False: some are not.
   bool flush(Duration patience) noexcept;
 
   std::uint64_t dropped() const;
@@ -55,14 +56,14 @@ class LogWriter {
   std::condition_variable filled_;
   std::condition_variable emptied_;
   std::unique_ptr<std::byte[]> ring_;  // null: there is no thread
-  std::size_t in_ = 0;                 // both count for ever
+  std::size_t in_ = 0;                 // in_ and out_ are totals since the start
   std::size_t out_ = 0;
-  std::size_t done_ = 0;  // out_ of the last line that has left
+  std::size_t done_ = 0;  // out_ after the last line that was written
   std::uint64_t dropped_ = 0;
   std::uint64_t dropped_told_ = 0;
 };
 
-// As LogWriter's, of the process's. Done at exit, too, for a second.
+// LogWriter::flush() of the process's writer. Also called at exit, with a patience of one second.
 bool flush(Duration patience) noexcept;
 
 }  // namespace pvrdma::log

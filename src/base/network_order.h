@@ -1,5 +1,6 @@
-// NetworkWriter, NetworkReader: fields in network order (big-endian), one after the other, without alignment.
-// The caller ensures that there is room; a CHECK fails if there is not. Thread: one at a time.
+// NetworkWriter, NetworkReader: write and read fields in network order (big-endian), one after the other,
+// without alignment. The caller ensures that there is room; a CHECK fails if there is not. Thread: one at a
+// time.
 #pragma once
 
 #include <bit>
@@ -79,7 +80,7 @@ class NetworkReader {
     const auto taken = take_view(size);
     if (size != 0) std::memcpy(into, taken.data(), size);
   }
-  // The same where they lie.
+  // Returns the bytes without a copy.
   std::span<const std::byte> take_view(std::size_t size) {
     PVRDMA_CHECK(size <= rest_.size(), "what is read is there");
     const auto taken = rest_.first(size);

@@ -14,7 +14,7 @@
 namespace pvrdma {
 namespace {
 
-constexpr int kRetryMs = 100;  // while the system has no thread for us
+constexpr int kRetryMs = 100;  // between attempts while the system has no thread
 constexpr std::size_t kFewestWaiting = 8;
 constexpr std::size_t kMostWaiting = ReaperQueue::kDescriptors - ReaperQueue::kMostAtOnce - 16;
 
@@ -27,7 +27,7 @@ std::size_t room_for_waiting() {
 struct Reaper::Shared {
   explicit Shared(Fd event) : wake(std::move(event)) {}
 
-  // Never blocks: nobody else has this eventfd, and its counter is emptied with each wake-up.
+  // Never blocks: only this process has the eventfd, and each wake-up resets its counter.
   void wake_starter() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(wake.get(), &one, sizeof(one));
@@ -101,7 +101,7 @@ bool Reaper::Shared::start_thread(const std::shared_ptr<ReaperQueue>& queue) {
   try {
     std::thread([queue = queue] { queue->run(); }).detach();
     return true;
-  } catch (const std::exception&) {  // no thread, or no memory for one: later
+  } catch (const std::exception&) {  // no thread, or no memory for one: the caller retries
     return false;
   }
 }
@@ -110,7 +110,7 @@ ReaperQueue::ReaperQueue(std::shared_ptr<Reaper::Shared> shared)
     : shared_(std::move(shared)), room_(room_for_waiting()) {}
 
 void ReaperQueue::release(std::unique_ptr<Reapable> thing) {
-  if (shared_->stopped.load(std::memory_order_acquire)) return;  // released here and now
+  if (shared_->stopped.load(std::memory_order_acquire)) return;  // released in place
   const bool first = waiting_.fetch_add(1, std::memory_order_acq_rel) == 0;
   Reapable* const raw = thing.release();
   raw->next_ = things_.load(std::memory_order_relaxed);
@@ -138,7 +138,7 @@ void ReaperQueue::call_thread() {
   shared_->wake_starter();
 }
 
-// The queue's thread. Where waiting_ falls to 0 the queue may call for the next one.
+// The queue's thread. It ends when waiting_ falls to 0; from then on the queue may call for the next thread.
 void ReaperQueue::run() {
   ::pthread_setname_np(::pthread_self(), "reaper-client");
   const std::shared_ptr<ReaperQueue> keep = std::move(self_);
@@ -148,7 +148,7 @@ void ReaperQueue::run() {
   while (!empty) {
     Reapable* thing = things_.exchange(nullptr, std::memory_order_acquire);
     if (thing == nullptr && !close_one()) {
-      std::this_thread::yield();  // counted, and put in at any moment
+      std::this_thread::yield();  // counted already, and about to be put in
       continue;
     }
     if (thing == nullptr) empty = one_less();

@@ -1,16 +1,15 @@
-// Reaper: releases what strangers handed over, on threads that nobody waits for.
+// Reaper: releases memory and descriptors that clients handed over, on threads of its own.
 //
-// A close() may last as long as its other end likes (a TCP socket that lingers, a file of FUSE), and giving
-// back the memory of a large VM takes seconds. A thread that must not wait hands such things to a
-// ReaperQueue: a few atomic operations, no lock, no allocation. A queue that got something gets a thread of
-// its own until it is empty again, so what one client left behind holds up nobody else's. Things (mappings)
-// come before descriptors.
+// The other end of a descriptor decides how long close() takes (a TCP socket that lingers, a file of FUSE),
+// and unmapping the memory of a large VM takes seconds. A thread that must not wait gives such objects to a
+// ReaperQueue. That costs a few atomic operations, and a write to an eventfd if the queue was empty; there is
+// no lock and no allocation. A queue that is not empty has a thread of its own, so one client's objects never
+// delay another's. Mappings are released before descriptors.
 //
-// A release that never returns keeps its thread and its queue, nothing else. At the end the Reaper waits a
-// moment and then leaves such threads to the end of the process.
+// A release that never returns blocks only its own thread and queue. The destructor waits for kPatience;
+// threads that still run then end with the process.
 //
-// Thread: a queue is filled by one thread at a time; waiting() any thread. Reaper: made and destroyed by
-// main().
+// Thread: one thread at a time fills a queue; waiting() any. main() makes and destroys the Reaper.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ namespace pvrdma {
 
 class ReaperQueue;
 
-// Something whose destructor may take long. It runs on a thread of the reaper.
+// An object whose destructor may take long. It runs on a thread of the reaper.
 class Reapable {
  public:
   virtual ~Reapable() = default;
@@ -40,10 +39,10 @@ class Reapable {
 
 class Reaper {
  public:
-  // How long the destructor waits for what is under way.
+  // How long the destructor waits for releases in progress.
   static constexpr Duration kPatience = std::chrono::seconds(2);
 
-  // Errors: no thread or descriptor to be had (errno).
+  // Errors: the system has no thread or descriptor (errno).
   static Result<std::unique_ptr<Reaper>> create();
   ~Reaper();
   Reaper(const Reaper&) = delete;
@@ -56,7 +55,7 @@ class Reaper {
 
  private:
   friend class ReaperQueue;
-  struct Shared;  // outlives the Reaper where a release does not return
+  struct Shared;  // outlives the Reaper if a release does not return
 
   explicit Reaper(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
@@ -66,9 +65,10 @@ class Reaper {
 
 class ReaperQueue : public std::enable_shared_from_this<ReaperQueue> {
  public:
-  // How many descriptors may wait. Beyond that they are closed in place; has_room() prevents it.
+  // The most descriptors that may wait. Further ones are closed in place; callers that check has_room()
+  // prevent that.
   static constexpr std::size_t kDescriptors = 2048;
-  // What one receive from a UNIX socket may bring (the kernel's SCM_MAX_FD).
+  // The most descriptors that one receive from a UNIX socket brings (the kernel's SCM_MAX_FD).
   static constexpr std::size_t kMostAtOnce = 253;
 
   explicit ReaperQueue(std::shared_ptr<Reaper::Shared> shared);
@@ -78,11 +78,11 @@ class ReaperQueue : public std::enable_shared_from_this<ReaperQueue> {
   void release(std::unique_ptr<Reapable> thing);
   void close(Fd fd);
 
-  // The number of things not released yet, including the one being released.
+  // The number of objects and descriptors not released yet, including the one being released.
   std::size_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
-  // Whether the next kMostAtOnce may come. Also bounds the share of the process's descriptor numbers that
-  // what cannot be closed may hold: an eighth of them.
+  // Whether there is room for kMostAtOnce more. It also bounds the descriptors that cannot be closed, to an
+  // eighth of the process's limit.
   bool has_room() const { return waiting() <= room_; }
 
  private:
@@ -94,13 +94,13 @@ class ReaperQueue : public std::enable_shared_from_this<ReaperQueue> {
 
   const std::shared_ptr<Reaper::Shared> shared_;
   const std::size_t room_;
-  std::atomic<std::size_t> waiting_ = 0;  // counted before it is put in; 0 -> 1 calls the thread
+  std::atomic<std::size_t> waiting_ = 0;  // raised before an object is put in; 0 -> 1 calls the thread
   std::atomic<Reapable*> things_ = nullptr;
   std::array<int, kDescriptors> fds_{};  // a ring of one writer and one reader
   std::atomic<std::size_t> fds_in_ = 0;
   std::atomic<std::size_t> fds_out_ = 0;
 
-  // While a thread is called for.
+  // Used while the queue waits for a thread.
   ReaperQueue* next_due_ = nullptr;
   std::shared_ptr<ReaperQueue> self_;
 };

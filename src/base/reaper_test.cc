@@ -99,7 +99,7 @@ TEST_F(ReaperTest, EndsThoughAReleaseDoesNot) {
   stuck->release(std::make_unique<Stubborn>(opened_, released_));
   reaper_.reset();
   EXPECT_EQ(released_, 0);
-  // Nobody is left to hand things to.
+  // Without the Reaper, the queue closes descriptors in place.
   const int number = ::eventfd(0, EFD_CLOEXEC);
   stuck->close(Fd(number));
   EXPECT_FALSE(is_open(number));

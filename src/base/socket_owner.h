@@ -19,8 +19,8 @@ struct SocketOwner {
   friend bool operator==(const SocketOwner&, const SocketOwner&) = default;
 };
 
-// By name or number; empty: none. Errors, one clause each with the way out: this host has no such user, no
-// such group.
+// `text` is a name or a number. An empty text gives nullopt. Errors, one clause each with the way out: this
+// host has no such user, or no such group.
 Result<std::optional<uid_t>> find_user(const std::string& text);
 Result<std::optional<gid_t>> find_group(const std::string& text);
 Result<SocketOwner> find_owner(const std::string& user, const std::string& group);

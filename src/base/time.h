@@ -1,5 +1,5 @@
-// Time as the engine sees it: an argument, never read from inside. Only the shard's loop and main() read the
-// clock.
+// Time is an argument of the engine's functions; the engine never reads a clock. Only the shard's loop and
+// main() do.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct Instant {
   friend constexpr Duration operator-(Instant a, Instant b) { return a.since_start - b.since_start; }
 };
 
-// Where a shard reads the time; simulations bring their own. Thread: the shard's.
+// The clock that a shard reads. Simulations have their own. Thread: shard-owned.
 class Clock {
  public:
   virtual ~Clock() = default;

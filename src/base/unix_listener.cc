@@ -23,7 +23,8 @@ int try_bind(const Fd& socket, const sockaddr_un& address) {
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
 }
 
-// The same of a socket that was given to another user, which this one may not connect to but may take back.
+// As probe_listener(), for a socket file that was given to another user: this process may not connect to it,
+// but it may take the file back.
 int probe_given(const sockaddr_un& address, const struct stat& file) {
   const int code = probe_listener(address);
   if (code != EACCES || ::lchown(address.sun_path, ::geteuid(), ~gid_t{}) != 0) return code;
@@ -46,7 +47,7 @@ Result<> give_to(const SocketOwner& owner, mode_t mode, const std::string& name,
                                 owner.group ? fmt::format("group {}", group) : std::string(), text_of(code)));
 }
 
-// Of a file that may have been given to somebody else before.
+// As give_to(), for a file that an earlier process may have given to another user.
 Result<> give_anew(const UnixListener::Options& options, const std::string& name, const std::string& path) {
   struct stat file {};
   if (::lstat(path.c_str(), &file) != 0) return {};  // gone meanwhile
@@ -56,12 +57,13 @@ Result<> give_anew(const UnixListener::Options& options, const std::string& name
   const bool is_open_as_wanted =
       options.owner.is_given() ? mode == options.mode : (mode & ~options.mode) == 0;
   if (is_theirs && is_open_as_wanted) return {};
-  // The mode is its owner's to change. give_to() says what does not work.
+  // Only the owner may change the mode. If this fails, give_to() fails too and reports it.
   if (file.st_uid != ::geteuid()) static_cast<void>(::lchown(path.c_str(), ::geteuid(), ~gid_t{}));
   return give_to(wanted, options.mode, name, path);
 }
 
-// Makes room at a path that bind() found taken. `name`: what it is, and the path.
+// Removes the socket file of a dead server, after bind() has found the path in use. `name`: the socket's name
+// and path.
 Result<> remove_stale(const std::string& name, const std::string& path, const sockaddr_un& address) {
   struct stat file {};
   if (::lstat(path.c_str(), &file) != 0) return {};  // gone meanwhile
@@ -91,7 +93,7 @@ Result<> remove_stale(const std::string& name, const std::string& path, const so
   return {};
 }
 
-// Nobody else can have bound the path while that one is open somewhere.
+// Whether `socket` listens at `address`. No other server can bind the path while the socket's file exists.
 bool listens_at(const Fd& socket, const sockaddr_un& address) {
   sockaddr_un bound{};
   socklen_t size = sizeof(bound);

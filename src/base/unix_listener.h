@@ -17,31 +17,31 @@
 
 namespace pvrdma {
 
-// The longest path a UNIX socket's address has room for, without the NUL.
+// The longest path that fits into a UNIX socket's address, without the NUL.
 inline constexpr std::size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
-// `path` as an address; `what` says in errors whose socket it is ("API socket"). Errors, each one sentence:
-// ENAMETOOLONG; EINVAL for an empty path or one with a NUL inside (which Linux would take for something
-// else).
+// `path` as an address. `what` names the socket in errors ("API socket"). Errors, each one sentence:
+// ENAMETOOLONG; EINVAL for an empty path or one that contains a NUL (Linux would take either for another
+// address).
 Result<sockaddr_un> unix_address(std::string_view what, const std::string& path);
 
-// Is somebody listening at `address`? 0: yes; otherwise connect's errno, ECONNREFUSED for a file left behind.
-// The server sees a client that connects and leaves at once.
+// Finds out whether a server listens at `address`, by connecting. 0: yes. Otherwise connect's errno,
+// ECONNREFUSED for a file left behind. The server sees a client that connects and disconnects at once.
 int probe_listener(const sockaddr_un& address);
 
 class UnixListener {
  public:
   struct Options {
     std::string_view what;  // as above
-    mode_t mode;            // of the file, less the umask; there is no moment at which others can connect
+    mode_t mode;            // of the file, without the umask's bits; set before a client can connect
     int backlog;
-    SocketOwner owner = {};  // given: `mode` counts as it is; the file has it before anybody can connect
+    SocketOwner owner = {};  // if given, the umask does not apply; set before a client can connect
   };
 
   // Binds and listens. Errors, each one sentence with the path and the way out: those of unix_address(),
-  // EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), EPERM (the owner), or
-  // bind's errno. `earlier`: a socket that listened there already, in another process, and goes on to; one
-  // that is none, or whose file is gone or another's, does not count.
+  // EADDRINUSE (a living server, or a file that is not a socket), ENOENT (directory), EPERM (the owner), or
+  // bind's errno. `earlier`: a socket that an earlier process listened with at this path; it is used further.
+  // It is ignored if it does not listen at this path or if its file is gone.
   static Result<std::unique_ptr<UnixListener>> listen(std::string path, const Options& options,
                                                       Fd earlier = {});
 
@@ -56,7 +56,7 @@ class UnixListener {
   void leave() { file_.reset(); }
 
  private:
-  // What lstat() says about the socket's file: whose it is.
+  // Identifies the socket's file, by lstat().
   struct FileId {
     dev_t device = 0;
     ino_t inode = 0;

@@ -24,7 +24,7 @@ class UnixListenerTest : public testing::Test {
     EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
     return fd;
   }
-  // 0: somebody listens.
+  // 0: a server listens.
   int connect(const Fd& fd) const {
     const auto address = unix_address("test socket", path_);
     return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 ? 0
@@ -57,7 +57,7 @@ TEST_F(UnixListenerTest, ListensWhereNothingIs) {
   EXPECT_EQ(connect(client()), 0);
 }
 
-// In one process: as a descriptor that another one had.
+// One process plays both: `kept` stands for a descriptor of the earlier process.
 TEST_F(UnixListenerTest, GoesOnWithASocketThatListensThere) {
   auto first = listen(path_).value();
   Fd kept(::dup(first->fd()));
@@ -97,7 +97,7 @@ TEST_F(UnixListenerTest, ReplacesWhatADeadProcessLeft) {
   EXPECT_EQ(connect(client()), 0);
 }
 
-// 0, or connect's errno of a process of this user and group alone.
+// Connects as a process that has only this user and group. Returns 0 or connect's errno.
 int connect_as(uid_t user, gid_t group, const std::string& path) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,5 +1,5 @@
-// Words: the values of an enumeration and what people call them. One table for each such enumeration, from
-// which its texts are written and read, its choices listed and the API described. Thread: any.
+// Words: the texts for an enumeration's values. Each such enumeration has one table. Texts are written and
+// read with it, choices are listed from it, and it describes the API. Thread: values.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct Word {
 template <typename Enum>
 Word(const char*, Enum) -> Word<Enum>;
 
-// Specialised beside each enumeration that people name, in the order in which its words are listed.
+// Specialised beside each enumeration that has texts, in the order in which its words are listed.
 template <typename Enum>
 inline constexpr std::nullptr_t kWords = nullptr;
 
