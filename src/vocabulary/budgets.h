@@ -1,4 +1,4 @@
-// Budgets: how much of a host one adapter may have, and how much all adapters of a daemon together.
+// Budgets: how much of a host one adapter may use, and how much all adapters of a daemon may use together.
 //
 // The defaults are for a host with 100 VMs; the sums are in pvrdmad.toml(5). Each budget has one name, which
 // is also its key in the configuration. Thread: values.
@@ -40,9 +40,9 @@ static_assert(kWords<Budget>.size() == kBudgetCount);
 
 inline constexpr std::uint64_t kNoBudget = std::numeric_limits<std::uint64_t>::max();
 
-// Of one adapter.
+// The budgets of one adapter.
 struct Budgets {
-  std::uint64_t qps = 32768;  // these four are what an ESXi host's adapter shows its guest
+  std::uint64_t qps = 32768;  // these four are an ESXi adapter's limits
   std::uint64_t cqs = 4096;
   std::uint64_t srqs = 256;
   std::uint64_t mrs = 262144;
@@ -52,7 +52,7 @@ struct Budgets {
   std::uint64_t commands_per_s = 20'000;
   std::uint64_t doorbells_per_s = 4'000'000;
 
-  // For tests and benches of other things.
+  // For tests and benches that are not about budgets.
   static constexpr Budgets none() {
     return {kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget,
             kNoBudget, kNoBudget, kNoBudget, kNoBudget};
@@ -60,7 +60,7 @@ struct Budgets {
   friend bool operator==(const Budgets&, const Budgets&) = default;
 };
 
-// Of all adapters together.
+// The budgets of all adapters together.
 struct TotalBudgets {
   std::uint64_t qps = 262144;
   std::uint64_t mrs = 2097152;
@@ -70,14 +70,15 @@ struct TotalBudgets {
   friend bool operator==(const TotalBudgets&, const TotalBudgets&) = default;
 };
 
-// Of a host: of each adapter that has none of its own, and of all together.
+// A host's budgets: `each` applies to every adapter without budgets of its own, `total` to all adapters
+// together.
 struct HostBudgets {
   Budgets each;
   TotalBudgets total;
 };
 
-// What an adapter, or all together, have of one budget, in the unit of its key: a MiB that is used in part
-// counts as a whole one.
+// What one adapter, or all adapters together, use of one budget. Numbers are in the unit of the budget's key;
+// a MiB that is used in part counts as a whole one.
 struct BudgetUse {
   Budget budget{};
   std::uint64_t use = 0;

@@ -8,8 +8,9 @@
 
 namespace pvrdma {
 
-// kTrapped: each write is a message of the VMM, for which the vCPU waits. kMapped: their doorbell pages are
-// memory that the guest writes to and the daemon polls; the kernel's page stays trapped.
+// kTrapped: each write is a message of the VMM, and the vCPU waits until it is handled. kMapped: the
+// processes' doorbell pages are memory that the guest writes and the daemon polls. The guest kernel's page
+// stays trapped.
 enum class DoorbellMode : std::uint8_t { kTrapped, kMapped };
 
 template <>

@@ -1,5 +1,5 @@
-// HardwareVersion: the virtual hardware versions at which the PVRDMA adapter changes, and what they decide
-// for everybody: device, configuration, model, API. What only the guest's driver sees of it is in
+// HardwareVersion: the virtual hardware versions at which the PVRDMA adapter changes, and the properties that
+// device, configuration, model and API derive from them. Properties that only the guest's driver sees are in
 // device/device_version.h.
 //
 // | the VM's hardware version | its adapter is that of | RoCE     | SRQ |
@@ -30,7 +30,7 @@ inline constexpr HardwareVersion kFirstWithRoceV2 = HardwareVersion::k14;
 inline constexpr HardwareVersion kFirstWithSrq = HardwareVersion::k14;
 inline constexpr HardwareVersion kFirstWithNatives = HardwareVersion::k18;
 
-// Of VMs, with or without adapters.
+// The range of hardware versions of VMs, with or without adapters.
 inline constexpr std::uint32_t kVmHardwareVersionMin = 7;
 inline constexpr std::uint32_t kVmHardwareVersionMax = 21;
 
@@ -61,7 +61,7 @@ constexpr bool offers_roce(HardwareVersion version, RoceVersion roce) {
   return roce == RoceVersion::kV1 || version >= kFirstWithRoceV2;
 }
 
-// The default of an adapter.
+// The RoCE version of an adapter if nothing else is configured.
 constexpr RoceVersion default_roce(HardwareVersion version) {
   return offers_roce(version, RoceVersion::kV2) ? RoceVersion::kV2 : RoceVersion::kV1;
 }

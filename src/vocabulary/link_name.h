@@ -1,5 +1,5 @@
-// LinkName: where the Ethernet frames of a RoCE link go in and out, as an operator names it: "tap:pvroce0".
-// Thread: values.
+// LinkName: an operator's name for the device or socket that carries the Ethernet frames of a RoCE link:
+// "tap:pvroce0". Thread: values.
 #pragma once
 
 #include <array>
@@ -24,18 +24,18 @@ inline constexpr std::array kWords<LinkKind>{Word{"stream", LinkKind::kStream}, 
 
 struct LinkName {
   LinkKind kind = LinkKind::kTap;
-  std::string name;  // of the device, is_interface_name(); of a stream the absolute path, at most 107 bytes
+  std::string name;  // an is_interface_name(), or a stream's absolute path, at most 107 bytes
 
   bool is_device() const { return kind != LinkKind::kStream; }
   std::string to_string() const;  // "tap:pvroce0"
   friend bool operator==(const LinkName&, const LinkName&) = default;
 };
 
-// The whole of `text` as KIND:NAME. Error: a clause that follows the text, with what is allowed.
+// Parses KIND:NAME. Error: a clause to put after the text; it says what is allowed.
 Result<LinkName> parse_link_name(std::string_view text);
 
-// A network device's, of those the kernel allows such that need no quotes: 1 to 15 of [A-Za-z0-9._-], neither
-// "." nor "..".
+// Whether `text` is a network device's name that needs no quotes: 1 to 15 of [A-Za-z0-9._-], neither "." nor
+// "..". The kernel allows more.
 bool is_interface_name(std::string_view text);
 
 }  // namespace pvrdma

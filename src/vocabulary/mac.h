@@ -1,4 +1,5 @@
-// Mac: an Ethernet address. Also as the guest's structures hold it: six bytes, no padding. Thread: values.
+// Mac: an Ethernet address. The guest's structures contain it as it is: six bytes, no padding. Thread:
+// values.
 #pragma once
 
 #include <array>

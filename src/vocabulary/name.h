@@ -1,5 +1,5 @@
-// Names: of hosts, switches, port groups, VMs and adapters. They become parts of paths, of files and of
-// requests, so there is one rule for all of them. Thread: any.
+// The names of hosts, switches, port groups, VMs and adapters. They become parts of file paths and of request
+// paths, so one rule holds for all of them. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr std::size_t kNameCharsMax = 64;
 // The rule as text for error messages.
 inline constexpr std::string_view kNameRule = "1 to 64 letters, digits, '.', '_' and '-'";
 
-// Of [A-Za-z0-9._-], 1 to kNameCharsMax characters, neither "." nor "..".
+// Whether `text` is 1 to kNameCharsMax of [A-Za-z0-9._-], neither "." nor "..".
 constexpr bool is_name(std::string_view text) {
   constexpr std::string_view kChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   return !text.empty() && text.size() <= kNameCharsMax && text != "." && text != ".." &&

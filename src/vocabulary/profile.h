@@ -1,4 +1,4 @@
-// Profile: whose limits an adapter has. Thread: values.
+// Profile: which limits an adapter has. Thread: values.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ enum class Profile : std::uint8_t { kOpen, kEsxi };
 template <>
 inline constexpr std::array kWords<Profile>{Word{"open", Profile::kOpen}, Word{"esxi", Profile::kEsxi}};
 
-// Whether the adapter may speak to native endpoints. Nothing of it needs a version; VMware's does.
+// Whether the adapter may speak to native endpoints. Technically any hardware version can; VMware's needs
+// kFirstWithNatives.
 constexpr bool offers_natives(HardwareVersion version, Profile profile) {
   return profile == Profile::kOpen || version >= kFirstWithNatives;
 }

@@ -1,5 +1,4 @@
-// The small values that everything else is made of: MACs, names, RoCE versions, profiles, doorbell modes,
-// hardware versions, names of links.
+// MACs, names, RoCE versions, profiles, doorbell modes, hardware versions, names of links.
 #include <gtest/gtest.h>
 #include <string>
 
