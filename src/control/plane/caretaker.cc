@@ -4,7 +4,7 @@ namespace pvrdma::control {
 
 std::optional<std::uint64_t> Caretaker::look(std::uint64_t revision, Instant now) {
   put_off(now);
-  if (!seen_.empty() && revision < seen_.back().revision) {  // it was replaced by another
+  if (!seen_.empty() && revision < seen_.back().revision) {  // another store has replaced it
     seen_.clear();
     forgotten_ = 0;
   }
@@ -14,7 +14,7 @@ std::optional<std::uint64_t> Caretaker::look(std::uint64_t revision, Instant now
     if (!wanted) wanted = seen_.front().revision;
     seen_.pop_front();
   }
-  if (forgotten_ == 0) forgotten_ = revision;  // what was there before counts as young
+  if (forgotten_ == 0) forgotten_ = revision;  // revisions from before the first look count as new
   seen_.push_back({now, revision});
   if (!wanted || *wanted <= forgotten_) return std::nullopt;
   forgotten_ = *wanted;

@@ -10,7 +10,8 @@
 namespace pvrdma::control {
 namespace {
 
-// Values put while the store answered with errors only; more than these are not in doubt at once.
+// The most values of one record that may be in the store, after puts that ended in errors. The oldest one is
+// dropped.
 constexpr std::size_t kMayExistMax = 8;
 
 }  // namespace
@@ -79,9 +80,10 @@ void LiveRecords::on_changes(const std::vector<Change>& changes) {
   for (const Change& change : changes) {
     const auto it = entries_.find(change.key);
     if (it == entries_.end() || !it->second.wanted || change.value == it->second.wanted) continue;
-    if (it->second.foreign && change.value) continue;  // it went from one other host to another
+    if (it->second.foreign && change.value) continue;  // another host still holds it
     again(it->first, it->second);
-    // Another host's value: perhaps of a VM that has gone there, and this one is about to know.
+    // The value is another host's. Perhaps its VM has moved there and this host learns that in a moment, so
+    // the next attempt waits.
     if (change.value) it->second.retry_at = std::chrono::steady_clock::now() + kTakenPause;
   }
 }
@@ -141,7 +143,7 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
     if (due_at(key, entry, now) > now) continue;
     if (!entry.foreign) rates_.note(key, entry.account, now);
     tasks.push_back({key, entry.wanted, entry.may_exist, entry.serial});
-    // From here on it may be there, whatever the store answers.
+    // From now on the value may be in the store, whatever the store answers.
     auto& values = entry.may_exist;
     if (!entry.wanted || std::find(values.begin(), values.end(), *entry.wanted) != values.end()) continue;
     if (values.size() == kMayExistMax) values.erase(values.begin());
@@ -150,7 +152,7 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
   return tasks;
 }
 
-// A record that another host holds is tried but not written.
+// Attempts at a record that another host holds write nothing, so the rates do not count them.
 LiveRecords::Time LiveRecords::due_at(const std::string& key, const Entry& entry, Time now) const {
   return entry.foreign ? entry.retry_at : std::max(entry.retry_at, rates_.due(key, entry.account, now));
 }
@@ -194,7 +196,8 @@ Result<bool> LiveRecords::put_new(const std::vector<Task>& tasks) {
 }
 
 Result<LiveRecords::Outcome> LiveRecords::put(const Task& task) {
-  // What another host is about to delete comes first: it may be gone then, and that is looked at after it.
+  // Values come before "absent". Another host may delete the value to replace in between, and the later
+  // attempt then succeeds.
   std::vector<std::optional<std::string>> own;
   for (const std::string& value : task.may_exist) {
     if (value != *task.wanted) own.emplace_back(value);
@@ -215,16 +218,16 @@ Result<LiveRecords::Outcome> LiveRecords::erase(const Task& task) {
     if (!committed) return Failure(std::move(committed).error());
     if (*committed == Commit::kCommitted) break;
   }
-  return Outcome::kDone;  // this process does not hold it, whichever host does
+  return Outcome::kDone;  // this process does not hold the key; another host may
 }
 
 void LiveRecords::finish(const Task& task, Outcome outcome) {
   const std::lock_guard lock(mutex_);
   const auto it = entries_.find(task.key);
-  if (it == entries_.end()) return;  // nothing of it could exist any more, and clear() forgot it
+  if (it == entries_.end()) return;  // clear() has removed the entry
   Entry& entry = it->second;
   const bool as_asked = entry.serial == task.serial;
-  queue(task.key, entry);  // behind the others: what changes all the time, or fails, holds up none
+  queue(task.key, entry);  // to the end: a record that changes all the time, or fails, delays no other
   if (outcome == Outcome::kForeign) {
     if (as_asked) entry.retry_at = std::chrono::steady_clock::now() + kForeignPause;
     if (!std::exchange(entry.foreign, true)) {

@@ -1,12 +1,12 @@
-// LiveRecords: keeps what this process wants under its lease in the store: puts it, puts it again when the
-// lease or the record was lost, deletes it when it is no longer wanted.
+// LiveRecords: keeps this process's live records in the store, under its lease. It puts a record, puts it
+// again when the lease or the record was lost, and deletes it when it is no longer wanted.
 //
-// A record is put only where there is none, one of this host's own values, or one that it replaces; a key
-// that another host holds is reported once, counted, and tried again each second. What was asked for first is
-// done first, as far as write_rates.h lets it: a record that changes all the time is written now and then,
-// and its last value always.
+// A record is put only if the key is absent, or has one of this host's own values or a value that the record
+// replaces. A key that another host holds is reported once, counted, and tried again each second. Requests
+// are carried out in order, within the rates of write_rates.h: of a record that changes all the time, some
+// values are skipped, but never the last one.
 //
-// Thread: any; the work is done on a thread of its own between start() and stop().
+// Thread: any. A thread of its own does the work between start() and stop().
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ namespace pvrdma::control {
 
 class LiveRecords {
  public:
-  static constexpr std::size_t kBatchRecords = 32;  // in one transaction
+  static constexpr std::size_t kBatchRecords = 32;  // most records in one transaction
   static constexpr std::chrono::milliseconds kForeignPause{1000};
   static constexpr std::chrono::milliseconds kTroublePause{500};
   static constexpr std::chrono::milliseconds kTakenPause{200};
@@ -42,32 +42,34 @@ class LiveRecords {
   void start();
   void stop();  // returns when no transaction is under way
 
-  // `account`: all writes of one account share a rate limit; empty: no account limit.
-  // `replaces`: another host's value that this record may overwrite; empty: no such value.
+  // Puts the record as soon as the rates allow it. All writes of one `account` share a rate limit; empty:
+  // only the key's limit applies.
+  // `replaces`: another host's value that this record may overwrite, and clear() may delete. Empty: no such
+  // value.
   void set(std::string key, std::string value, std::string account = {}, std::string replaces = {});
-  // `after` that time, unless another value is there by then.
+  // Deletes the record after that time, unless set() is called or another host's value is there by then.
   void clear(const std::string& key, std::chrono::milliseconds after = {});
 
-  // The events that the store reports.
+  // The store's events; as in StoreObserver.
   void on_connection(bool connected);
   void on_all(const std::vector<KeyValue>& records);
   void on_changes(const std::vector<Change>& changes);
   void on_lease_lost();
 
-  // How often a record was found to be another host's.
+  // How often another host was found to hold a key.
   std::uint64_t conflicts() const;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
 
   struct Entry {
-    std::optional<std::string> wanted;   // nullopt: to be deleted
+    std::optional<std::string> wanted;   // nullopt: the record is to be deleted
     std::vector<std::string> may_exist;  // values that may be in the store and are this host's to change
     std::string account;
     bool foreign = false;
     Time retry_at{};
-    std::uint64_t serial = 0;  // another one: what is under way for this key is not enough
-    std::uint64_t place = 0;   // in pending_; 0: the store has it as wanted
+    std::uint64_t serial = 0;  // of the newest request; an older task is not enough
+    std::uint64_t place = 0;   // the key in pending_; 0: the store has the record as wanted
   };
   struct Task {
     std::string key;
@@ -81,7 +83,7 @@ class LiveRecords {
   std::vector<Task> due(Time now);
   Time due_at(const std::string& key, const Entry& entry, Time now) const;
   Time next_due(Time now) const;
-  // The error is the store's; what came before it is finished.
+  // Errors: the store's. The tasks before the failing one are finished then.
   Result<void> carry_out(const std::vector<Task>& tasks);
   Result<bool> put_new(const std::vector<Task>& tasks);
   Result<Outcome> put(const Task& task);
@@ -97,7 +99,7 @@ class LiveRecords {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::string, Entry> entries_;
-  std::map<std::uint64_t, std::string> pending_;  // by place: keys that the store does not have as wanted
+  std::map<std::uint64_t, std::string> pending_;  // by place: keys whose records are not as wanted
   WriteRates rates_;
   bool connected_ = false;
   bool stopping_ = false;

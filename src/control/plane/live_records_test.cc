@@ -33,7 +33,7 @@ class LiveRecordsTest : public testing::Test {
   bool becomes(const std::string& key, const std::optional<std::string>& value) {
     return eventually([&] { return cluster_->find(key) == value; });
   }
-  // Everything that was asked for before is done.
+  // All earlier requests are done.
   void settle() {
     live_.set("zz", std::to_string(++settled_));
     ASSERT_TRUE(becomes("zz", std::to_string(settled_)));
@@ -58,7 +58,7 @@ TEST_F(LiveRecordsTest, PutsReplacesAndDeletes) {
   EXPECT_EQ(live_.conflicts(), 0U);
 }
 
-// CREATE_BIND and DESTROY_BIND in a loop, of one GID.
+// As if a guest called CREATE_BIND and DESTROY_BIND in a loop, for one GID.
 TEST_F(LiveRecordsTest, ARecordThatFlapsIsWrittenNowAndThenAndEndsAsItShould) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; std::chrono::steady_clock::now() - begin < 2 * WriteRates::kKeyPause; ++i) {
@@ -72,7 +72,7 @@ TEST_F(LiveRecordsTest, ARecordThatFlapsIsWrittenNowAndThenAndEndsAsItShould) {
   EXPECT_LE(cluster_->committed().size(), static_cast<std::size_t>(seconds) + 1 + WriteRates::kKeyBurst);
 }
 
-// The same of ever new GIDs.
+// As above, with a new GID each time.
 TEST_F(LiveRecordsTest, AVmThatWritesTooMuchDelaysNobodyElseAndLosesNothing) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 400; ++i) live_.set("a" + std::to_string(i), "v", "VM-A");
@@ -109,8 +109,8 @@ TEST(WriteRates, ABurstAndThenARate) {
   }
 }
 
-// What a driver that is loaded anew does to a GID of its port. Peers that look it up should not miss it for
-// longer.
+// A driver that is reloaded unbinds and binds a GID of its port. Peers that look the GID up should not miss
+// it for longer than that.
 TEST(WriteRates, AKeyGoesAndComesAtOnceAndThenItsPauseCounts) {
   WriteRates rates;
   const WriteRates::Time start{std::chrono::hours(1)};
@@ -133,7 +133,8 @@ TEST_F(LiveRecordsTest, PutsManyAtOnce) {
   EXPECT_EQ(cluster_->committed().size(), 2U) << "32 and 8 in a transaction";
 }
 
-// Otherwise a guest that binds ever new GIDs, each before the last one's record is deleted, fills the store.
+// Otherwise a guest could fill the store: it would bind new GIDs, each before the record of the last one is
+// deleted.
 TEST_F(LiveRecordsTest, DoesFirstWhatWasAskedForFirst) {
   live_.set("z", "v");
   ASSERT_TRUE(becomes("z", "v"));
@@ -211,7 +212,7 @@ TEST_F(LiveRecordsTest, LeavesWhatItNoLongerWantsLost) {
   EXPECT_FALSE(cluster_->find("a"));
 }
 
-// A guest that binds and unbinds a GID in a loop.
+// As if a guest bound and unbound a GID in a loop.
 TEST_F(LiveRecordsTest, ForgetsWhatIsSetAndClearedWhileItsDeletionIsUnderWay) {
   live_.set("a", "1");
   ASSERT_TRUE(becomes("a", "1"));
@@ -219,12 +220,12 @@ TEST_F(LiveRecordsTest, ForgetsWhatIsSetAndClearedWhileItsDeletionIsUnderWay) {
   int commits = 0;
   store_.before_commit([&] {
     switch (++commits) {
-      case 1:  // that of "a"'s deletion: it will have to be looked at again
+      case 1:  // the deletion of "a"; after this, "a" needs another task
         live_.set("b", "1");
         live_.set("a", "2");
         live_.clear("a");
         break;
-      case 2:  // that of "b", together with which "a" has no more to do
+      case 2:  // the put of "b"; the task of "a" in the same batch finds nothing to delete
         live_.set("a", "3");
         live_.clear("a");
         break;

@@ -1,7 +1,8 @@
-// Mirror: what a store holds, as an Inventory: it takes the store's records and changes and keeps what an
-// edit needs besides: the guard as it is stored, and the keys whose records this version does not understand.
+// Mirror: the store's contents as an Inventory. It follows the store's records and changes. It also keeps
+// what an edit needs: the guard's stored value, and the keys of records that this version does not
+// understand.
 //
-// Thread: not shared.
+// Thread: one at a time.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,8 @@ namespace pvrdma::control {
 
 class Mirror {
  public:
-  // Both return one sentence for each record that was not understood; such a record leaves the inventory as
-  // it was.
+  // Both return one sentence for each record that was not understood. Such a record does not change the
+  // inventory.
   std::vector<std::string> replace(const std::vector<KeyValue>& records);
   std::vector<std::string> change(const std::vector<Change>& changes);
 

@@ -115,7 +115,7 @@ struct Plane::Impl final : StoreObserver {
     return wait_for_name(lock, store_->lease() + patience, stop_asked);
   }
 
-  // Nobody can tell a killed daemon from one that lives before its lease has ended.
+  // A killed daemon looks like a living one until its lease has ended.
   Result<void> wait_for_name(std::unique_lock<std::mutex>& lock, milliseconds longest,
                              const StopAsked& stop_asked) {
     if (!other_instance()) return {};
@@ -152,7 +152,7 @@ struct Plane::Impl final : StoreObserver {
     return edit_in_turn(edit, lock);
   }
 
-  // This thread edits until it ends, even if an exception ends it.
+  // While it exists, this thread is the one that edits. An exception ends it, too.
   class Turn {
    public:
     Turn(Impl& plane, std::unique_lock<std::mutex>& lock) : plane_(plane), lock_(lock) {
@@ -197,7 +197,7 @@ struct Plane::Impl final : StoreObserver {
                                     store_->description(), kAttempts));
   }
 
-  // Commits the revision after the base's.
+  // Runs the edit on the base and commits the result as the next revision.
   Result<Tried> try_edit(const Edit& edit, const Base& base) {
     Inventory next = *base.inventory;
     if (auto edited = edit(next); !edited) return Failure(std::move(edited).error());
@@ -229,7 +229,7 @@ struct Plane::Impl final : StoreObserver {
                             std::chrono::duration_cast<std::chrono::seconds>(kNoticePatience).count()));
   }
 
-  // From the watch; when that is late, from the store itself.
+  // Takes the newer inventory from the watch or, if the watch is late, from the store itself.
   Result<Base> newer_base(const Base& base, std::unique_lock<std::mutex>& lock) {
     changed_.wait_for(lock, kConflictPatience,
                       [&] { return mirror_.guard() != base.guard || !connected_ || stopping_; });
@@ -315,17 +315,17 @@ struct Plane::Impl final : StoreObserver {
 
   const std::string host_;
   const std::string instance_;
-  LeasedRecords records_ = LeasedRecords::kGiveBack;  // at the end
+  LeasedRecords records_ = LeasedRecords::kGiveBack;  // what happens to them when the plane is destroyed
   const std::unique_ptr<Store> store_;
   PlaneObserver* const observer_;
   LiveRecords live_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // anything below
+  std::condition_variable changed_;  // notified when a member below has changed
   Mirror mirror_;
   bool connected_ = false;
-  bool filled_ = false;   // on_all() has come once
-  bool editing_ = false;  // one edit at a time: this host's own do not make conflicts
+  bool filled_ = false;   // on_all() has been called
+  bool editing_ = false;  // one edit at a time, so that this host's edits do not conflict
   bool stopping_ = false;
   std::string trouble_;
   std::uint64_t edits_ = 0;

@@ -40,7 +40,7 @@ struct Member {
     store = made.get();
     plane = Plane::start(name, "i-" + name, std::move(made), observer).value();
   }
-  FakeStore* store = nullptr;  // the plane's
+  FakeStore* store = nullptr;  // owned by `plane`
   std::unique_ptr<Plane> plane;
 };
 
@@ -262,7 +262,7 @@ TEST_F(PlaneTest, WaitsNoLongerWhenItIsAskedToStop) {
   EXPECT_EQ(asked, 2);
 }
 
-// What it was told, as one line.
+// Records the calls as one line.
 class Told final : public PlaneObserver {
  public:
   void on_inventory() override { add("inventory"); }

@@ -1,6 +1,7 @@
-// WriteRates: how often records may be written to the store: each key kKeyBurst times at once and then once
-// in kKeyPause on average; all keys of one account (a VM's GIDs and its power) kBurst at once and then
-// kPerSecond. So what one guest does in a loop costs the cluster little, and delays only its own records.
+// WriteRates: limits how often records are written to the store. Each key may be written kKeyBurst times at
+// once and then once in kKeyPause on average. All keys of one account (a VM's GIDs and its power) may be
+// written kBurst times at once and then kPerSecond times. So a guest that changes them in a loop costs the
+// cluster little, and delays only its own records.
 //
 // Pure: time is an argument. Thread: as its owner.
 #pragma once
@@ -18,13 +19,14 @@ class WriteRates {
   using Time = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::milliseconds kKeyPause{1000};
-  // It goes and comes: peers of a driver that is loaded anew miss its GIDs no longer than it does.
+  // A GID that goes and comes back at once is written twice: when a driver is reloaded, its peers miss its
+  // GIDs no longer than necessary.
   static constexpr std::uint32_t kKeyBurst = 2;
-  static constexpr std::uint32_t kBurst = 160;  // all GIDs of an adapter come and go, and more
+  static constexpr std::uint32_t kBurst = 160;  // enough for all GIDs of an adapter to come and go
   static constexpr std::uint32_t kPerSecond = 4;
   static constexpr std::chrono::milliseconds kTokenPause{1000 / kPerSecond};
 
-  // When `key` may be written, now or later. An empty account has no bound.
+  // When `key` may be written, now or later. An empty account has no limit.
   Time due(const std::string& key, const std::string& account, Time now) const {
     return std::max(
         {now, earned(keys_, key, kKeyBurst, kKeyPause), earned(accounts_, account, kBurst, kTokenPause)});
