@@ -247,7 +247,8 @@ void ServedAdapter::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
   follow_client();
 }
 
-// A successor that leaves is not destroyed here, because it would be destroyed inside its own call.
+// When the successor leaves, its seat stays free for another VMM. It must not be destroyed here, inside its
+// own call.
 void ServedAdapter::on_followed(const SeatedAdapter& seated) {
   if (&seated == seated_.get()) follow_client();
 }

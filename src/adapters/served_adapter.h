@@ -70,9 +70,9 @@ struct SwitchedOver {
 
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
-  // `fabric_switch` and `parts` are borrowed and outlive this. `given`: what start() must be followed by
-  // taking back; null: nothing. Errors: as device::Adapter::create() and vfio_user::Server::listen(); the
-  // socket file is then removed.
+  // `fabric_switch` and `parts` are borrowed and outlive this. `given`: what the daemon's previous process
+  // left of this adapter; after start() the caller must pass it to take_back(). Null: it left nothing.
+  // Errors: as device::Adapter::create() and vfio_user::Server::listen(); the socket file is then removed.
   static Result<std::unique_ptr<ServedAdapter>> create(const AdapterSetup& setup,
                                                        fabric::Switch& fabric_switch,
                                                        const ServingParts& parts, const GivenBack* given);
@@ -130,7 +130,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // works. Called from a task of the loop.
   void arrive();
   device::Home home() const { return home_; }
-  // The reverse: only the VMM remains here, until it leaves.
+  // The reverse of arrive(): the VM now belongs to another host. Only its old VMM remains here, until it
+  // leaves.
   void depart();
 
   // --- Keeping the adapter for its client in the daemon's next process; called from tasks of the loop, or
@@ -139,8 +140,9 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // Whether something has changed since the last note_kept().
   bool is_to_be_kept() const { return is_to_be_kept_; }
   void note_kept() { is_to_be_kept_ = false; }
-  // Copies no descriptor for which `is_kept` returns true. After a call with kSaved, nothing happens to the
-  // adapter any more. The time grows with the number of its maps; with kSaved, also with the guest's objects.
+  // Copies no descriptor for which `is_kept` returns true. After a call with kSaved, the caller lets nothing
+  // happen to the adapter any more. The time grows with the number of its maps; with kSaved, also with the
+  // guest's objects.
   KeptAdapter keep(device::Adapter::Objects objects, const std::function<bool(KeptId)>& is_kept, Instant now);
   // Leaves its sockets to the next process: the client does not notice the end of this one.
   void leave();

@@ -34,7 +34,8 @@ class Runs {
  public:
   static constexpr std::size_t kMax = guestmem::SpanList::kCapacity;
 
-  // Merges the run into the last one if they are contiguous. False: there are kMax runs already.
+  // Merges the run into the last one if they are contiguous and have the same key. False: there are kMax runs
+  // already.
   [[nodiscard]] bool append(const Run& run);
   void clear() { count_ = 0; }
   std::span<const Run> view() const { return std::span(runs_).first(count_); }
@@ -54,8 +55,8 @@ struct BulkEndpoint {
   friend bool operator==(const BulkEndpoint&, const BulkEndpoint&) = default;
 };
 
-// The connections of two VMs are spread over this many bulk QPs. Each connection always uses the same QP,
-// because READs of one QP complete in order.
+// One host's pipe spreads the connections of two VMs over this many bulk QPs. Each connection always uses the
+// same QP, because READs of one QP complete in order.
 inline constexpr std::uint32_t kStripes = 4;
 
 // The connections of two VMs that share a bulk QP.
@@ -65,7 +66,9 @@ struct Stripe {
   friend auto operator<=>(const Stripe&, const Stripe&) = default;
 };
 
-// The stripe of a connection. `lender` is the end, `own` or `peer`, that lends the payload.
+// The stripe of a connection. `lender` is the end, `own` or `peer`, on the host that has dialled the pipe and
+// has the Lender. For a request it is the sender; for an answer to a read it is the receiver, although the
+// other end lends the payload.
 inline Stripe stripe_of(SegmentId segment, const verbs::Endpoint& own, const verbs::Endpoint& peer,
                         const verbs::Endpoint& lender) {
   return {{.segment = segment, .own = own.gid, .peer = peer.gid},
