@@ -1,5 +1,5 @@
-// Snapshot: what the daemon looks like at one moment, as plain values. Collected on the shard, read by the
-// control plane. Thread: values; SnapshotSource any thread.
+// Snapshot: the daemon's state at one moment, as plain values. Collected on the shard, read by the control
+// plane. Thread: values; SnapshotSource any.
 #pragma once
 
 #include <cstdint>
@@ -107,12 +107,12 @@ struct TcpSnapshot {
 struct HcaPeerSnapshot {
   std::string host;
   bool up = false;
-  std::uint64_t falls = 0;  // how often it ceased to be
-  std::string trouble;      // why it is not
+  std::uint64_t falls = 0;  // how often the path went down
+  std::string trouble;      // why the path is down
 };
 
 struct HcaSnapshot {
-  std::string device;   // as libibverbs calls it; empty: none that may be used
+  std::string device;   // its name in libibverbs; empty: no device may be used
   std::string trouble;  // why not
   std::vector<HcaPeerSnapshot> peers = {};
   std::uint64_t pinned_bytes = 0;  // of VMs' memory, registered with it
@@ -131,13 +131,13 @@ struct Snapshot {
   TcpSnapshot tcp;
   HcaSnapshot hca;
   std::vector<BudgetUse> totals;   // of all adapters together
-  std::vector<CounterGroup> host;  // what belongs to no adapter
+  std::vector<CounterGroup> host;  // counters that belong to no adapter
 };
 
-// An adapter may have tens of thousands of QPs: they are listed only when somebody asks for them.
+// An adapter may have tens of thousands of QPs, so they are listed only on request.
 enum class SnapshotDetail : std::uint8_t { kAdapters, kAdaptersAndQps };
 
-// Whoever can ask the shard. Implemented where the shard is known (pvrdmad/).
+// Takes snapshots by asking the shard. pvrdmad/, which knows the shard, implements it.
 class SnapshotSource {
  public:
   virtual ~SnapshotSource() = default;
