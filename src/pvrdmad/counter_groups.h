@@ -1,5 +1,5 @@
-// The counters of each layer by name, for listings and metrics. Every counter there is appears: the .cc
-// asserts it. Thread: values, any thread.
+// The counters of each layer by name, for listings and metrics. No counter can be missing: the .cc asserts
+// it. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,13 @@ std::vector<control::CounterGroup> roce_groups(const RoceCounts& counts);
 control::CounterGroup verbs_group(const verbs::Counters& counters);
 control::CounterGroup device_group(const device::Counters& counters);
 control::CounterGroup command_error_group(const device::CommandErrors& counters);
-// How often each budget refused something; "total_budget_refusals": those of all adapters together.
+// How often each budget refused a request. "total_budget_refusals" are those of the budgets of all adapters
+// together.
 control::CounterGroup budget_group(std::string_view name, const std::vector<BudgetUse>& budgets);
 control::CounterGroup port_group(const fabric::PortCounters& counters);
-// `name` is the transport's: static storage.
+// `name` is the transport's name, in static storage.
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters);
-// Everything the transport between hosts counts.
+// All counters of the transport between hosts.
 control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors);
 struct HcaCounts {
   transport::Counters messages;

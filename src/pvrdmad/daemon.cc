@@ -26,7 +26,7 @@ std::optional<tls::Files> tls_files(const control::ClusterConfig& config) {
   return tls::Files{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
 }
 
-// For calls from other threads than the shard. Null: they are plain.
+// For calls, which other threads than the shard make. Null: calls are plain.
 Result<std::unique_ptr<tls::Context>> make_tls(const control::ClusterConfig& config) {
   const auto files = tls_files(config);
   return files ? tls::Context::mutual(*files) : std::unique_ptr<tls::Context>();
@@ -193,7 +193,7 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
       return transport::roce::open_link(link.link, *loop_, clock_, handler);
     });
     if (!number) return Failure(number.error());
-    if (!link.dvs.empty()) continue;  // the cluster's view tells which segment it is
+    if (!link.dvs.empty()) continue;  // the cluster's view assigns its segment
     roce_->assign(*number, transport::SegmentId{});
     fabric_->segment({}).set_native(fabric::NativeRule{{}, link.peers});
   }
@@ -240,7 +240,8 @@ Result<void> Daemon::start() {
   return {};
 }
 
-// On the shard. The transports first: the fabric's connections go on over them at once.
+// Runs on the shard. Configures the transports first, because the fabric's connections continue over them at
+// once.
 void Daemon::apply(const cluster::ShardView& view) {
   tcp_->configure(view.tcp);
   hca_->configure(view.hca);

@@ -1,12 +1,14 @@
 // Daemon: the object graph of pvrdmad, from a checked configuration to a running shard, and back.
 //
-// Starting is all or nothing: every socket is bound before anything is served or announced, and a failure
-// removes what had been made. A member of a cluster reads the store before and joins after that, and then
-// serves; adapters of the cluster's VMs come later, as the cluster's view arrives. Stopping: the API ends
-// first (nobody asks any more), the cluster gets this host's live records back, the shard finishes its turn
-// and what was posted, then adapters, transports and fabric are destroyed, each socket file removed. With a
-// descriptor store the next process has the adapters instead (adapters/keeper.h), and the live records stay
-// for it.
+// Starting is all or nothing. Every socket is bound before anything is served or announced, and a failure
+// removes what was made. A member of a cluster reads the store before it binds the API socket, and joins
+// afterwards; then the daemon serves. Adapters of the cluster's VMs come later, when the cluster's view
+// arrives.
+//
+// Stopping: the API ends first, so no requests come any more. The host's live records are removed from the
+// store. The shard finishes its turn and its posted tasks. Then adapters, transports and fabric are
+// destroyed, and each socket file is removed. With a descriptor store, the next process continues with the
+// adapters (adapters/keeper.h), and the live records stay for it.
 //
 // Thread: created, started, stopped and destroyed by main(); the shard and the API have threads of their own.
 #pragma once
@@ -49,9 +51,9 @@ namespace pvrdma::daemon {
 
 class Daemon {
  public:
-  // Binds every socket and joins the cluster, which may take some seconds, and as long as a lease when this
-  // host was killed shortly before. Errors: one sentence for the operator; ECANCELED: `stop_asked` (none:
-  // never) ended that wait; nothing is left behind.
+  // Binds every socket and joins the cluster. That may take some seconds, or as long as a lease if this
+  // host's daemon was killed shortly before. `stop_asked` ends that wait by returning true (ECANCELED);
+  // empty: nothing ends it. Errors: one sentence for the operator; nothing is left behind.
   // `store` is borrowed, outlives the daemon and may be null.
   static Result<std::unique_ptr<Daemon>> create(const control::Config& config, const std::string& version,
                                                 const control::Plane::StopAsked& stop_asked = nullptr,
@@ -60,7 +62,7 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Starts the threads. Once. Errors: the kernel refuses to watch a socket.
+  // Starts the threads. Called once. Errors: the kernel refuses to watch a socket.
   Result<void> start();
 
  private:
@@ -79,9 +81,9 @@ class Daemon {
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
   std::unique_ptr<adapters::Keeper> keeper_;         // null: nothing is kept
-  std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
+  std::unique_ptr<cluster::Membership> membership_;  // null: not in a cluster
   std::unique_ptr<fabric::Fabric> fabric_;
-  // The next six: null as membership_.
+  // The next six are null if membership_ is.
   std::unique_ptr<calls::IncomingCalls> incoming_calls_;
   std::unique_ptr<transport::Tcp> tcp_;
   std::unique_ptr<calls::HostCalls> host_calls_;
@@ -89,7 +91,7 @@ class Daemon {
   std::unique_ptr<transport::hca::WorkerThread> hca_worker_;
   std::unique_ptr<transport::Hca> hca_;
   std::unique_ptr<transport::Roce> roce_;   // null: there is no link
-  std::vector<control::RoceConfig> links_;  // of roce_, by number
+  std::vector<control::RoceConfig> links_;  // of roce_; the index is the link's number
   std::unique_ptr<adapters::NativeLinks> natives_;
   std::unique_ptr<adapters::AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
@@ -100,7 +102,7 @@ class Daemon {
   std::unique_ptr<moves::ShardSide> side_;
   std::unique_ptr<moves::Upgrades> upgrades_;
   std::unique_ptr<moves::Checkpoints> checkpoints_;
-  std::unique_ptr<moves::Motions> motions_;  // null as membership_
+  std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
   std::unique_ptr<ShardThread> shard_;
 };

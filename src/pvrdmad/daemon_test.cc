@@ -13,8 +13,8 @@
 #include "control/store/store.h"
 #include "vfio_user/client.h"
 
-// The object graph with real sockets: starting is all or nothing, stopping leaves nothing behind. What guests
-// do with it is tests/device's and tests/vm's.
+// The object graph with real sockets: starting is all or nothing, and stopping leaves nothing behind.
+// tests/device and tests/vm test it with guests.
 namespace pvrdma::daemon {
 namespace {
 

@@ -1,4 +1,4 @@
-// The daemon's command line. Thread: control only, before anything else.
+// The daemon's command line. Thread: main(), before anything else.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ struct Flags {
 };
 
 struct Parsed {
-  std::optional<Flags> flags;  // none: the process ends here with exit_code (--help, --version, a mistake)
+  std::optional<Flags> flags;  // nullopt: the process ends with exit_code (--help, --version, a mistake)
   int exit_code = 0;
 };
 
-// Prints what --help and --version ask for, and mistakes as one sentence.
+// Prints the texts of --help and --version, and a mistake as one sentence.
 Parsed parse_flags(int argc, char** argv, std::string_view version);
 
 }  // namespace pvrdma::daemon

@@ -1,4 +1,4 @@
-// pvrdmad: command line, object graph, signals. What the process does otherwise is daemon.h's.
+// pvrdmad: command line, signals, and the daemon's object graph (daemon.h).
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -33,18 +33,18 @@ std::string membership(const control::Config& config) {
   return config.cluster ? " and those of the cluster's VMs on host " + config.cluster->host_name : "";
 }
 
-// Held back from every thread, those made later included; wait_for_stop() takes them.
+// Blocks the signals in every thread, because later threads inherit the mask. wait_for_stop() takes them.
 sigset_t block_stop_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // a client that leaves is an error of its socket
+  ::signal(SIGPIPE, SIG_IGN);  // writing to a client that has left is then an error of its socket
   return signals;
 }
 
-// One that is held back; for a start that takes long.
+// Whether a blocked stop signal is pending. For a start that takes long.
 bool stop_asked() {
   sigset_t pending;
   ::sigemptyset(&pending);
@@ -59,9 +59,8 @@ const char* wait_for_stop(const sigset_t& signals) {
   return signal == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
-// As many descriptors as the host's administrator lets it have: each mapping of a guest's memory comes with
-// one, each interrupt vector is one. The soft limit that shells and services give is for programs that use
-// select().
+// Raises the soft limit of descriptors to the hard limit: each mapping of a guest's memory comes with a
+// descriptor, and each interrupt vector is one. The usual soft limit is for programs that use select().
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -75,7 +74,7 @@ constexpr bool kIsInstrumented = true;  // sanitizers stop threads to find leaks
 constexpr bool kIsInstrumented = false;
 #endif
 
-// Before anybody is served.
+// Called before any client is served.
 Result<void> confine(const control::Config& config) {
   if (!config.daemon.sandbox) {
     log::warn("pvrdmad: not confined: sandbox in [daemon] is false");
@@ -131,7 +130,8 @@ int run(int argc, char** argv) {
   if (!parsed.flags) return parsed.exit_code;
   const auto store = keep::DescriptorStore::from_environment();
   if (!store) return refuse(store.error());
-  // What systemd does then is another matter: it must not give up what the VMs depend on.
+  // Another exit code makes systemd start the daemon again: it must not drop the descriptors on which VMs
+  // depend.
   const bool holds_vms = *store != nullptr && !(*store)->names().empty();
   const int mistake = holds_vms ? kExitMistakeWithVms : kExitMistake;
   const auto config = control::load_config(parsed.flags->sources);

@@ -1,4 +1,5 @@
-// A daemon that ends and another one that goes on with its adapters, by what a service manager kept.
+// A daemon ends, and another one continues with its adapters, from the descriptors that a service manager
+// kept.
 #include <array>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -70,7 +71,7 @@ class RestartTest : public testing::Test {
     const auto read = client.region_read(kConfigRegion, kBar0, std::as_writable_bytes(std::span(&value, 1)));
     return read ? value : 0;
   }
-  // Until the keeper's thread has written down what there is.
+  // Waits, for example until the keeper's thread has recorded the adapters.
   static bool wait_for(const std::function<bool()>& holds) {
     const Instant deadline = Instant::now() + std::chrono::seconds(20);
     while (!holds()) {
@@ -80,7 +81,7 @@ class RestartTest : public testing::Test {
     return true;
   }
   static std::string log_of(const std::function<void()>& work) {
-    log::flush(std::chrono::seconds(5));  // what earlier cases logged
+    log::flush(std::chrono::seconds(5));  // the lines of earlier cases
     testing::internal::CaptureStderr();
     work();
     log::flush(std::chrono::seconds(5));
@@ -105,7 +106,7 @@ TEST_F(RestartTest, TheNextDaemonGoesOnWithTheClient) {
   }
 }
 
-// What is configured since counts from the VM's next power-on.
+// A changed configuration applies from the VM's next power-on.
 TEST_F(RestartTest, AClientGoesOnWithWhatItWasTold) {
   keep::FakeManager manager(manager_path_);
   start();
@@ -129,7 +130,7 @@ TEST_F(RestartTest, WhoConnectsWhileNobodyServesWaits) {
   start();
   stop();
   ASSERT_TRUE(fs::is_socket(config_.adapters[1].socket));
-  manager.give_back();  // first: a socket that is made meanwhile could get a number that it gives
+  manager.give_back();  // before any other socket, which could get a descriptor number that it gives back
   std::thread connects([this] {
     const auto client = connect(1);
     EXPECT_TRUE(write_bar(*client, 1u << 20));

@@ -24,15 +24,15 @@ constexpr std::uint64_t kLinesAtFirst = 16;
 constexpr std::size_t kCallsNamed = 512;
 constexpr std::size_t kNameBytes = 32;
 constexpr int kArgumentsShown = 4;
-constexpr int kBySeccomp = 1;  // SYS_SECCOMP of <linux/signal.h>, which glibc's headers do not go with
+constexpr int kBySeccomp = 1;  // SYS_SECCOMP of <linux/signal.h>, which conflicts with glibc's headers
 
-// The signal handler has no argument of ours: these are the process's. The names are written before the
-// filter is there.
+// Globals, because no argument can be passed to the signal handler. The names are written before the filter
+// is loaded.
 std::atomic<std::uint64_t> refused = 0;
 std::atomic<bool> entered = false;
 std::array<std::array<char, kNameBytes>, kCallsNamed> names;
 
-// A line, built without what a signal handler may not call.
+// A line of text, built only with functions that a signal handler may call.
 class Line {
  public:
   Line& text(std::string_view part) {
@@ -49,7 +49,7 @@ class Line {
     while (count != 0) put(digits[--count]);
     return *this;
   }
-  // Not at the price of waiting: who reads standard error may have stopped reading.
+  // Drops the line if it would have to wait, because the reader of standard error may have stopped.
   void write() {
     put('\n');
     pollfd out{STDERR_FILENO, POLLOUT, 0};
@@ -61,7 +61,7 @@ class Line {
   void put(char c) {
     if (size_ < bytes_.size()) bytes_[size_++] = c;
   }
-  std::array<char, 400> bytes_;  // below PIPE_BUF: whole or not at all
+  std::array<char, 400> bytes_;  // below PIPE_BUF, so that a write is never partial
   std::size_t size_ = 0;
 };
 
@@ -98,9 +98,9 @@ void report(const siginfo_t& info, const ucontext_t& context, std::uint64_t coun
   line.write();
 }
 
-// Runs in signal context, in the thread whose call was refused and instead of that call.
+// Runs in signal context, in the thread whose call was refused, instead of that call.
 void on_sigsys(int /*signal*/, siginfo_t* info, void* raw_context) {
-  if (info->si_code != kBySeccomp) return;  // somebody's kill(): no call of ours
+  if (info->si_code != kBySeccomp) return;  // sent by kill(), not by the filter
   const int saved_errno = errno;
   auto& context = *static_cast<ucontext_t*>(raw_context);
   const std::uint64_t count = refused.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -127,12 +127,12 @@ Result<void> install_handler() {
 }
 
 Result<void> load(scmp_filter_ctx filter) {
-  // All threads. Calls of another ABI are refused like others. Where the kernel asks, a filter is no reason
-  // to run slower for fear of speculation: nothing foreign runs in this process.
+  // The filter applies to all threads. Calls of another ABI are refused too. It must not turn on the kernel's
+  // slow mitigation of speculative store bypass, because no foreign code runs in this process.
   int code = ::seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
   if (code == 0) code = ::seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_TRAP);
   if (code == 0) code = ::seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-  if (code == 0) ::seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);  // older kernels have no such flag
+  if (code == 0) ::seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);  // older kernels lack this flag
   if (code == 0) code = ::seccomp_load(filter);
   if (code == 0) return {};
   return fail_errno(-code, "the kernel refuses the sandbox's filter: see sandbox in [daemon]");

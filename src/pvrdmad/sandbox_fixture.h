@@ -1,4 +1,4 @@
-// What the tests of the sandbox share. It cannot be left, so each case confines a process of its own.
+// Helpers of the sandbox's tests. A process cannot leave the sandbox, so each case confines a child process.
 // Thread: the test's.
 #pragma once
 
@@ -16,10 +16,10 @@ namespace pvrdma::daemon {
 
 struct Outcome {
   int exit_code = -1;  // -1: a signal ended it
-  std::string log;     // its standard error
+  std::string log;     // the process's standard error
 };
 
-// A confined process runs `body`, which returns its exit code: 0 for as expected.
+// Runs `body` in a confined child process. Its result is the exit code: 0 if all was as expected.
 template <typename Body>
 Outcome confined(const SandboxNeeds& needs, Body body) {
   int ends[2];

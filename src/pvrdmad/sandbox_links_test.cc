@@ -13,8 +13,8 @@
 #include "transport/roce/link_fixture.h"
 #include "transport/roce/packet_socket_fixture.h"
 
-// What RoCE links do once the daemon serves: each is opened before the process that is confined forks off,
-// which then uses it.
+// RoCE links work in the sandbox. Each link is opened before the fork; the confined child process then uses
+// it.
 namespace pvrdma::daemon {
 namespace {
 
@@ -31,7 +31,7 @@ constexpr SandboxNeeds kTapNeeds{.open_devices = true, .find_links = true, .take
 
 class SandboxLinksTest : public LinkTest {
  protected:
-  // The process that forks off must not find the log in the middle of a line.
+  // A fork while the log writes a line could leave the child a locked log.
   SandboxLinksTest() { log::set_level(log::Level::kError); }
 
   void open(LinkKind kind, const std::string& name) {
@@ -52,7 +52,7 @@ class SandboxLinksTest : public LinkTest {
   std::unique_ptr<transport::roce::Link> link_;
 };
 
-// An administrator, who is not confined: does `what` when asked.
+// An administrator's thread that is not confined. It does `what` when asked.
 class Administrator {
  public:
   explicit Administrator(std::function<bool()> what) {
@@ -64,7 +64,7 @@ class Administrator {
     });
   }
   ~Administrator() {
-    ask();  // who was not asked must not wait
+    ask();  // the thread must not wait for ever if it was never asked
     thread_.join();
     ::close(ends_[0]);
     ::close(ends_[1]);

@@ -21,8 +21,9 @@
 namespace pvrdma::daemon {
 namespace {
 
-// Whatever their arguments. The kernel keeps these in a bitmap, so the calls between doorbell and completion
-// (recvmsg, sendmsg, epoll_pwait2, io_submit) run no filter program: they must stay without conditions.
+// Allowed with any arguments. The kernel keeps these calls in a bitmap and runs no filter program for them.
+// So the calls between doorbell and completion (recvmsg, sendmsg, epoll_pwait2, io_submit) must stay in this
+// list.
 constexpr int kAlways[] = {
     // The shard: sockets, interrupts, waiting.
     SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
@@ -33,29 +34,29 @@ constexpr int kAlways[] = {
     SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(io_setup), SCMP_SYS(io_submit),
     SCMP_SYS(io_getevents), SCMP_SYS(io_pgetevents), SCMP_SYS(io_cancel), SCMP_SYS(io_destroy),
     SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6),
-    // Bytes of descriptors that are open.
+    // Reading and writing open descriptors.
     SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(pread64), SCMP_SYS(pwrite64),
     SCMP_SYS(lseek), SCMP_SYS(close), SCMP_SYS(close_range), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3),
     SCMP_SYS(fcntl), SCMP_SYS(fstat), SCMP_SYS(fstatfs), SCMP_SYS(memfd_create), SCMP_SYS(ftruncate),
     SCMP_SYS(fallocate), SCMP_SYS(fadvise64),
-    // Looking at files.
+    // Information about files.
     SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs),
     SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat),
     SCMP_SYS(getdents64), SCMP_SYS(getcwd),
-    // Sockets' files are removed at the stop.
+    // Removing socket files when the daemon stops.
     SCMP_SYS(unlink), SCMP_SYS(unlinkat),
-    // Memory. What makes memory executable is below.
+    // Memory. allow_memory() has the calls that can make memory executable.
     SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(mincore), SCMP_SYS(msync), SCMP_SYS(brk),
-    // Threads, which come and go as API clients and name look-ups do.
+    // Threads, which start and end with API clients and name look-ups.
     SCMP_SYS(futex), SCMP_SYS(futex_waitv), SCMP_SYS(set_robust_list), SCMP_SYS(get_robust_list),
     SCMP_SYS(rseq), SCMP_SYS(membarrier), SCMP_SYS(set_tid_address), SCMP_SYS(sched_yield),
     SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler), SCMP_SYS(getcpu),
     SCMP_SYS(exit), SCMP_SYS(exit_group),
-    // Signals of its own.
+    // The process's own signals.
     SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigtimedwait),
     SCMP_SYS(rt_sigpending), SCMP_SYS(rt_sigsuspend), SCMP_SYS(sigaltstack), SCMP_SYS(pause),
     SCMP_SYS(restart_syscall),
-    // Time, itself, the machine.
+    // Time, the process and the machine.
     SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
     SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(getrandom), SCMP_SYS(getpid), SCMP_SYS(getppid),
     SCMP_SYS(gettid), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
@@ -73,9 +74,9 @@ constexpr std::uint64_t kMakesFiles = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECT
 constexpr std::uint64_t kThreadFlags = CLONE_THREAD | CLONE_VM | CLONE_SIGHAND;
 constexpr std::uint64_t kNamespaceFlags =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-constexpr std::uint64_t kSocketTypeMask = 0xf;  // the rest of the type argument are flags
+constexpr std::uint64_t kSocketTypeMask = 0xf;  // the other bits of the type argument are flags
 
-// A call that is allowed when each condition holds.
+// Collects the filter's rules. A call is allowed if every condition of one rule holds.
 class Rules {
  public:
   explicit Rules(scmp_filter_ctx filter) : filter_(filter) {}
@@ -115,7 +116,7 @@ void allow_sockets(Rules& rules) {
       rules.allow_if(SCMP_SYS(socket), {is(0, family), is_masked(1, kSocketTypeMask, type)});
     }
   }
-  // Names of hosts (which addresses are there), RDMA devices.
+  // NETLINK_ROUTE: resolving host names (which addresses this host has). NETLINK_RDMA: RDMA devices.
   for (const std::uint64_t protocol : {NETLINK_ROUTE, NETLINK_RDMA}) {
     rules.allow_if(SCMP_SYS(socket), {is(0, AF_NETLINK), is(2, protocol)});
   }
@@ -129,7 +130,7 @@ void allow_opening(Rules& rules, const SandboxNeeds& needs) {
   rules.allow_if(SCMP_SYS(openat), {is_masked(2, must_be_clear, 0)});
 }
 
-// Memory that is executable was mapped before: programs and libraries.
+// No new executable memory: programs and libraries were mapped before.
 void allow_memory(Rules& rules) {
   rules.allow_if(SCMP_SYS(mmap), {is_masked(2, PROT_EXEC, 0)});
   rules.allow_if(SCMP_SYS(mprotect), {is_masked(2, PROT_EXEC, 0)});
@@ -137,13 +138,14 @@ void allow_memory(Rules& rules) {
 
 void allow_threads(Rules& rules) {
   rules.allow_if(SCMP_SYS(clone), {is_masked(0, kThreadFlags | kNamespaceFlags, kThreadFlags)});
-  // Its flags are in memory, out of a filter's sight: libraries then fall back to clone.
+  // The flags of clone3 are in memory, where a filter cannot see them. With ENOSYS, libraries fall back to
+  // clone.
   rules.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), {});
   rules.allow_if(SCMP_SYS(tgkill), {is(0, static_cast<std::uint64_t>(::getpid()))});  // abort()
   for (const std::uint64_t option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_SET_TIMERSLACK}) {
     rules.allow_if(SCMP_SYS(prctl), {is(0, option)});
   }
-  rules.allow_if(SCMP_SYS(prlimit64), {is(2, 0)});  // asks, changes nothing
+  rules.allow_if(SCMP_SYS(prlimit64), {is(2, 0)});  // reads limits, sets none
   rules.allow(std::initializer_list<int>{SCMP_SYS(getrlimit)});
 }
 

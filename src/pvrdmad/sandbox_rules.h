@@ -1,4 +1,4 @@
-// The list of system calls that a serving daemon may make. Thread: any thread.
+// The list of system calls that a serving daemon may make. Thread: any.
 #pragma once
 
 #include <seccomp.h>
@@ -8,7 +8,8 @@
 
 namespace pvrdma::daemon {
 
-// Adds every allowed call to `filter`, whose default is what becomes of all others. Error: libseccomp's.
+// Adds every allowed call to `filter`. The filter's default action applies to all others. Errors:
+// libseccomp's.
 Result<void> add_sandbox_rules(scmp_filter_ctx filter, const SandboxNeeds& needs);
 
 }  // namespace pvrdma::daemon

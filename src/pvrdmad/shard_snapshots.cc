@@ -19,7 +19,7 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(2);
 
-// What the shard copies.
+// The values that the shard copies.
 struct QpCopy {
   verbs::QpInfo info;
   fabric::PathInfo path;
@@ -27,11 +27,11 @@ struct QpCopy {
 
 struct AdapterCopy {
   device::AdapterInfo info;
-  std::vector<std::string> gids_lost_to;  // as info.gids
+  std::vector<std::string> gids_lost_to;  // in the order of info.gids
   std::string socket;
   fabric::PortCounters port;
   adapters::NativeAccess natives;
-  std::string link_trouble;  // of its segment's link to them
+  std::string link_trouble;  // why its segment's link to native endpoints is down
   transport::HcaMemory hca_memory;
 };
 
@@ -123,7 +123,7 @@ HcaCopy copy_hca(const transport::Hca& hca) {
   return {hca.device(), hca.device_trouble(), hca.peers(), {hca.counters(), hca.bulk(), hca.errors()}};
 }
 
-// Everything below runs on the asking thread.
+// Everything below runs on the calling thread.
 
 std::string_view name_of(abi::QpType type) {
   switch (type) {
@@ -308,8 +308,8 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
   return snapshot;
 }
 
-// An adapter may have tens of thousands of QPs: the shard copies some of them each time it is asked, and
-// serves everybody in between.
+// An adapter may have tens of thousands of QPs. The shard copies one page of them per task, and serves guests
+// between the tasks.
 Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapshot& snapshot) {
   for (std::optional<std::uint32_t> next = 0; next;) {
     const auto page = shard::ask(
@@ -318,7 +318,7 @@ Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapsh
           const auto& all = adapters_.adapters();
           const auto it = std::find_if(all.begin(), all.end(),
                                        [&](const auto& each) { return each->port().name() == adapter; });
-          return it == all.end() ? QpPageCopy{} : copy_qps(**it, hca_, first);  // it may have gone meanwhile
+          return it == all.end() ? QpPageCopy{} : copy_qps(**it, hca_, first);  // it has gone
         },
         "listing QPs");
     if (!page) return Failure(page.error());

@@ -1,7 +1,7 @@
-// ShardSnapshots: answers the control plane's questions by asking the shard.
+// ShardSnapshots: takes snapshots for the control plane by asking the shard.
 //
-// The shard copies plain values and goes on; making them readable (text, sorting) happens on the asking
-// thread. Thread: take_snapshot() any thread but the shard's.
+// The shard only copies plain values. The calling thread makes them readable (text, sorting). Thread: any but
+// the shard's.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ namespace pvrdma::daemon {
 
 class ShardSnapshots final : public control::SnapshotSource {
  public:
-  // All borrowed; they outlive this and every call, and are read on the shard only. `tcp` null: no member of
-  // a cluster, as `hca`; `roce` null: no links to native endpoints.
+  // All are borrowed, outlive this and every call, and are read on the shard only. `tcp` and `hca` are null
+  // if the host is not in a cluster; `roce` is null if there are no links to native endpoints.
   ShardSnapshots(shard::Loop& loop, const adapters::AdapterSet& adapters, const fabric::Fabric& fabric,
                  const transport::Tcp* tcp = nullptr, const transport::Hca* hca = nullptr,
                  const transport::Roce* roce = nullptr)
@@ -28,7 +28,7 @@ class ShardSnapshots final : public control::SnapshotSource {
   Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override;
 
  private:
-  // Those of one adapter; none when it is gone.
+  // Adds the QPs of one adapter, and nothing if the adapter has gone.
   Result<void> add_qps(const std::string& adapter, control::Snapshot& snapshot);
 
   shard::Loop& loop_;

@@ -12,7 +12,8 @@
 namespace pvrdma::daemon {
 namespace {
 
-constexpr unsigned long kTimerSlackNs = 1;  // the kernel's own is 50 us: more than a timed look
+// The kernel's default is 50 us, which is longer than a timed look (shard/pace.h).
+constexpr unsigned long kTimerSlackNs = 1;
 
 }  // namespace
 

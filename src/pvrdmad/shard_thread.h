@@ -1,9 +1,9 @@
-// ShardThread: the thread that is the shard of this process.
+// ShardThread: the thread of this process's shard.
 //
-// It is there before it runs its loop, so that it can be bound to a core before the process is confined:
-// afterwards no thread can be bound to any.
+// The thread is made before it runs its loop, because it must be bound to a core before the process is
+// confined: the sandbox forbids that.
 //
-// Thread: control only.
+// Thread: main().
 #pragma once
 
 #include <atomic>
@@ -19,14 +19,14 @@ namespace pvrdma::daemon {
 
 class ShardThread {
  public:
-  // Runs on `core` only; none: anywhere. `loop` is borrowed. Errors: the kernel has no thread, or lets none
-  // be bound there.
+  // The thread runs on `core` only; nullopt: on any core. `loop` is borrowed. Errors: the system has no
+  // thread, or the kernel refuses to bind it to `core`.
   static Result<std::unique_ptr<ShardThread>> create(shard::Loop& loop, std::optional<std::uint32_t> core);
   ~ShardThread();  // stops the loop, if it runs, and waits for its end
   ShardThread(const ShardThread&) = delete;
   ShardThread& operator=(const ShardThread&) = delete;
 
-  // Runs the loop. Once.
+  // Runs the loop. Called once.
   void start() { decide(Order::kRun); }
 
  private:
