@@ -1,5 +1,5 @@
-// ArrivedBytes: the bytes of a message that has arrived, or of which some are still missing and never come.
-// Thread: the world's.
+// ArrivedBytes: the bytes of a message that has arrived completely, or of a torn message, whose rest never
+// comes. Thread: the world's.
 #pragma once
 
 #include "guestmem/host_span.h"
@@ -9,7 +9,7 @@ namespace pvrdma::sim {
 
 class ArrivedBytes final : public verbs::Payload {
  public:
-  // `bytes` is borrowed. `torn`: half of them come.
+  // `bytes` is borrowed. `torn`: only half of the bytes come.
   ArrivedBytes(const guestmem::SpanList& bytes, bool torn) : bytes_(bytes), torn_(torn) {}
 
   std::uint64_t bytes() const override { return bytes_.bytes(); }

@@ -109,7 +109,7 @@ Cluster::Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t stranger
   if (hcas) {
     hcas_loop_ = test::must(shard::Loop::create({}, clock));
     hcas_loop_->add(nics_);
-    // Slow ones leave time for what must not happen meanwhile.
+    // Slow NICs leave time for events in the meantime.
     nics_.set_delay(std::chrono::microseconds(seed % 2 == 0 ? 20 : 400));
     nics_.set_patience(std::chrono::milliseconds(2));
   }
@@ -189,7 +189,7 @@ void Cluster::join(std::uint32_t host) {
   for (const verbs::Gid& gid : joining.held) directory_.bound(host, gid, clock_.now());
 }
 
-// As pvrdmad: the transport first, then the fabric.
+// Applies views like pvrdmad: to the transport first, then to the fabric.
 bool Cluster::turn() {
   const Instant now = clock_.now();
   for (auto& [index, view] : directory_.take_due(now)) {

@@ -1,8 +1,9 @@
-// Cluster: some hosts, each with its fabric, its local transport and its end of the lanes, and the directory
-// that tells them of each other.
+// Cluster: several hosts, each with its fabric, its local transport and its end of the lanes, and the
+// directory from which they learn of each other.
 //
-// Some may be strangers at first: hosts that the directory does not know and that know nobody. They and the
-// others take each other for native endpoints, over one wire, until a stranger joins. Thread: the world's.
+// Some hosts may be strangers at first: the directory does not know them, and they know no other host.
+// Strangers and the other hosts treat each other as native endpoints, over one wire, until the stranger
+// joins. Thread: the world's.
 #pragma once
 
 #include <algorithm>
@@ -27,34 +28,35 @@ namespace pvrdma::sim {
 
 class Cluster {
  public:
-  // `clock` is borrowed. All hosts are up; the last ones are strangers. With `hcas` each has an RDMA NIC.
+  // `clock` is borrowed. All hosts are up. The last `strangers` hosts are strangers. With `hcas` each host
+  // has an RDMA NIC.
   Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t strangers, bool hcas, const Clock& clock);
-  ~Cluster();  // no port is left
+  ~Cluster();  // all ports are gone before
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(hosts_.size()); }
 
-  // It dies now: nothing of it reaches anybody. Its ports are gone before start().
+  // The host dies now, and nothing that it has sent arrives. The caller removes its ports before start().
   void kill(std::uint32_t host);
-  // A new daemon, which knows nothing.
+  // Starts a new daemon on the host, with no memory of the old one.
   void start(std::uint32_t host);
   bool is_up(std::uint32_t host) const { return hosts_[host]->alive; }
 
   bool is_stranger(std::uint32_t host) const { return hosts_[host]->stranger; }
-  // With all GIDs that it holds.
+  // The stranger joins the cluster, with all GIDs that it holds.
   void join(std::uint32_t host);
 
-  // Where its VMs' adapters are.
+  // The switch of the host's adapters.
   fabric::Switch& segment(std::uint32_t host) { return hosts_[host]->fabric.segment(kSegment); }
   const fabric::View& view(std::uint32_t host) const { return hosts_[host]->fabric.view(); }
   LaneNetwork& lanes() { return lanes_; }
   Directory& directory() { return directory_; }
 
-  // The port of its NIC goes down, until then.
+  // The port of the host's NIC goes down, until bring_port_up().
   void take_port_down(std::uint32_t host);
   void bring_port_up(std::uint32_t host);
-  // All its QPs fail, as if a peer had been silent.
+  // All QPs of the host's NIC fail, as if a peer did not answer.
   void break_pipes(std::uint32_t host);
   bool has_hcas() const { return hcas_loop_ != nullptr; }
   std::uint64_t messages_by_hca() const;
@@ -62,9 +64,9 @@ class Cluster {
   std::uint64_t crimes() const { return nics_.crimes(); }
 
   Instant next_event() const;
-  // What is due happens: messages, views and frames arrive. On an empty stack. True: there is more to do now.
+  // Delivers the messages, views and frames that are due. On an empty stack. True: there is more to do now.
   bool turn();
-  // Every host knows what the directory says, and has its lanes.
+  // Every host is up, has the directory's newest view, and has all its lanes.
   bool at_rest() const;
 
   std::uint64_t views_delivered() const { return views_delivered_; }
@@ -90,13 +92,13 @@ class Cluster {
     const std::uint32_t index;
     bool alive = true;
     bool stranger;
-    std::set<verbs::Gid> held;  // a stranger's
+    std::set<verbs::Gid> held;  // by a stranger
     std::map<transport::HostId, bool> told_up;
     transport::Local local;
     HostTransport tcp;
     fabric::Fabric fabric;
-    std::optional<transport::Roce> roce;  // where there are strangers
-    // With HCAs.
+    std::optional<transport::Roce> roce;  // only in a cluster with strangers
+    // Only with HCAs.
     transport::hca::LaterWorker worker;
     std::optional<transport::hca::DirectIntroducer> introducer;
     std::unique_ptr<transport::Hca> hca;
@@ -109,9 +111,9 @@ class Cluster {
   Directory directory_;
   transport::hca::FakeNetwork nics_;
   transport::hca::HostBook book_;
-  std::unique_ptr<shard::Loop> hcas_loop_;  // null: hosts have none
-  std::uint64_t by_hca_ = 0;                // messages, of hosts that are gone
-  transport::HcaBulk bulk_;                 // the same
+  std::unique_ptr<shard::Loop> hcas_loop_;  // null: hosts have no HCAs
+  std::uint64_t by_hca_ = 0;                // messages of hosts that are gone
+  transport::HcaBulk bulk_;                 // of hosts that are gone
   std::vector<std::unique_ptr<Host>> hosts_;
   std::uint64_t views_delivered_ = 0;
 };

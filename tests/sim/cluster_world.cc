@@ -13,10 +13,10 @@ using test::must;
 
 constexpr Duration kPatience =
     milliseconds(400);  // 8 times 16.8 ms for an answer, and as often for the path, are less
-constexpr Duration kInterruptionMax = milliseconds(15);  // until everybody has noticed its end
+constexpr Duration kInterruptionMax = milliseconds(15);  // until all hosts have noticed its end
 constexpr Duration kQuiet =
     milliseconds(25);  // after an interruption: each timer has fired, each answer is here
-constexpr Duration kBootMin = milliseconds(10);  // longer than messages and views are under way
+constexpr Duration kBootMin = milliseconds(10);  // longer than any message or view takes
 
 test::MachineOptions machine_options(const ClusterOptions& options) {
   test::MachineOptions out;
@@ -75,7 +75,8 @@ test::ConnectOptions ClusterWorld::connect_options() {
   return options;
 }
 
-// Peers whose view lags behind answer nobody for a while, and not every QP has a timer that asks again.
+// Peers whose view is late answer nothing for a while, and not every QP has a timer that makes it ask again.
+// So the QPs are told later that their paths are restored.
 void ClusterWorld::replace(std::uint32_t index) {
   if (machines_.now() < calm_until_ || !random_.chance(200)) return;
   calm_until_ = machines_.now() + kInterruptionMax + kQuiet;
@@ -118,7 +119,7 @@ void ClusterWorld::pass(Duration time) {
   }
 }
 
-// --- What guests must not notice ---
+// --- Interruptions: guests must not notice them ---
 
 std::pair<std::uint32_t, std::uint32_t> ClusterWorld::any_pair() {
   const std::uint32_t a = any_host();
@@ -138,7 +139,7 @@ void ClusterWorld::break_lanes() {
   ++tally_.breaks;
 }
 
-// Paths between hosts that see it differently: tcp, none, tcp.
+// Paths between hosts change from tcp to none and back, and the hosts see that at different times.
 void ClusterWorld::disable_ruleset() {
   const std::uint32_t host = any_host();
   ++cluster_tally_.rulesets_off;
@@ -162,8 +163,8 @@ void ClusterWorld::take_link_down() {
   });
 }
 
-// As while its VM is written to a file: its guest does nothing, nothing reaches the adapter and nothing
-// leaves it. Its peers need no timer to go on.
+// Stops an adapter, as while its VM is written to a file: its guest does nothing, nothing reaches the
+// adapter, and it sends nothing. Its peers continue without a timer.
 void ClusterWorld::stop_adapter() {
   using enum vfio_user::MigrationState;
   const std::uint32_t index = any_vm();
@@ -177,7 +178,7 @@ void ClusterWorld::stop_adapter() {
   change(kRunning);
 }
 
-// Paths between hosts: hca, tcp, hca; each side learns of it in its time.
+// Paths between hosts change from hca to tcp and back. Each side notices that at a different time.
 void ClusterWorld::disturb_hcas() {
   const std::uint32_t host = any_host();
   if (!cluster.is_up(host)) return;
@@ -201,7 +202,8 @@ void ClusterWorld::interrupt() {
     calm_until_ = machines_.now() + kInterruptionMax;
   } else if (choice < 6) {
     break_lanes();
-    // What was lost goes out again as soon as the lane is back. Without timers nothing else is needed.
+    // Lost messages are sent again as soon as the lane is back. Without timers, no pause is needed before the
+    // next interruption.
     if (!only_lanes_) calm_until_ = machines_.now() + kInterruptionMax;
   } else {
     calm_until_ = machines_.now() + kInterruptionMax + kQuiet;
@@ -213,7 +215,8 @@ void ClusterWorld::interrupt() {
   }
 }
 
-// The paths to its VMs change while connections live: roce, tcp; each side learns of it in its time.
+// The paths to the stranger's VMs change from roce to tcp while connections exist. Each side notices that at
+// a different time.
 void ClusterWorld::join_stranger() {
   if (strangers_ == 0 || machines_.now() < calm_until_) return;
   calm_until_ = machines_.now() + kInterruptionMax + kQuiet;
@@ -222,7 +225,7 @@ void ClusterWorld::join_stranger() {
   ++cluster_tally_.strangers_joined;
 }
 
-// --- What may end connections ---
+// --- Trouble: it may end connections ---
 
 bool ClusterWorld::connects(const Connection& connection, std::uint32_t a, std::uint32_t b) const {
   const auto touches = [&](std::uint32_t host) {
@@ -244,7 +247,7 @@ void ClusterWorld::cut() {
                       machines_.now() + random_.up_to(milliseconds(300)), machines_.now());
 }
 
-// Whoever had a connection to the VM gives up when its retries are used up.
+// The peers of the lost VM must give up when their retries are used up.
 void ClusterWorld::wait_for_the_end(std::uint32_t index) {
   if (random_.chance(700)) return pass(milliseconds(5));
   pass(kPatience);
@@ -296,17 +299,18 @@ void ClusterWorld::move_vm() {
   schedule_boot(index, host, kBootMin + random_.up_to(milliseconds(20)));
 }
 
-// Two VMs exchange their addresses. Their old QPs speak for the old ones and are heard by nobody.
+// Two VMs exchange their addresses. Their old QPs still send from the old addresses, and no peer accepts
+// that.
 void ClusterWorld::swap_gids() {
   const std::uint32_t a = any_vm();
   const std::uint32_t b = any_vm();
   if (a == b || !is_on(a) || !is_on(b)) return;
   if (host_of_[a] != host_of_[b] && !(is_seen_elsewhere(a, gid_of_[b]) && is_seen_elsewhere(b, gid_of_[a])))
-    return;  // two hosts that do not know yet whose is what could both bind one
+    return;  // hosts whose views are older than the GIDs could both bind the same one
   each_connection([&](Connection& one) {
     if (one.uses_vm(a) || one.uses_vm(b)) one.trouble();
   });
-  pass(kBootMin);  // a lie that is under way would be the truth afterwards
+  pass(kBootMin);  // afterwards, a lie in flight would come from the right host
   cluster.lanes().forget_overheard();
   for (const std::uint32_t vm : {a, b}) {
     vms_[vm].datagrams.reset();
@@ -366,7 +370,7 @@ void ClusterWorld::disturb(std::size_t index) {
   }
 }
 
-// --- VMs come ---
+// --- Booting VMs ---
 
 void ClusterWorld::schedule_boot(std::uint32_t index, std::uint32_t host, Duration time) {
   later(time, [this, index, host, boot = ++boots_[index]] {
@@ -422,7 +426,7 @@ void ClusterWorld::calm_down() {
   require(cluster.crimes() == 0, "a NIC saw what no program may do");
 }
 
-// Everybody knows where everybody is.
+// Every host knows the path to every VM.
 void ClusterWorld::verify_paths() {
   for (std::uint32_t from = 0; from < host_of_.size(); ++from) {
     for (std::uint32_t to = 0; to < host_of_.size(); ++to) {

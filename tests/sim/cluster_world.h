@@ -1,8 +1,9 @@
-// ClusterWorld: VMs on several hosts, with the real fabrics, late views, lanes that break, hosts that die,
-// and VMs and GIDs that move. Thread: one.
+// ClusterWorld: VMs on several hosts with real fabrics. Views come late, lanes break, hosts die, and VMs and
+// GIDs move. Thread: one.
 //
-// What a guest must not notice (an interruption) is short, comes alone, and leaves time enough behind it for
-// each QP to get further; what may end connections tells them before.
+// There are two kinds of disturbance. A guest must not notice an interruption: it is short, comes alone, and
+// is followed by enough time for each QP to make progress. Trouble may end connections: these are told before
+// (Connection::trouble()).
 #pragma once
 
 #include <functional>
@@ -19,15 +20,16 @@ struct ClusterOptions {
   std::uint32_t hosts = 2;
   std::uint32_t vms = 4;
   std::uint32_t connections = 4;
-  std::uint32_t strangers = 0;  // of the hosts, at first; until all have joined no VM is lost or moves
+  std::uint32_t strangers = 0;  // at first; until all have joined, no VM is lost or moved
   HardwareVersion hardware_version = HardwareVersion::k18;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
-  // Nothing goes wrong but lanes, and no QP has a timer: who is not told of a lane's return waits for ever.
+  // Only lanes break and adapters stop, and no QP has a timer. A QP that is not told of a lane's return waits
+  // for ever.
   bool only_lanes = false;
   bool hcas = false;  // each host has an RDMA NIC
 };
 
-// What World borrows.
+// Members that World borrows.
 struct ClusterParts {
   explicit ClusterParts(const ClusterOptions& options);
 
@@ -72,7 +74,7 @@ class ClusterWorld final : private ClusterParts, public World {
   void replace(std::uint32_t index) override;
   void connected(Connection& connection) override;
 
-  // `action` happens on an empty stack, from pass().
+  // pass() calls `action` after `time`, on an empty stack.
   void later(Duration time, std::function<void()> action);
   std::uint32_t any_host() { return random_.below(cluster.count()); }
   std::pair<std::uint32_t, std::uint32_t> any_pair();
@@ -97,18 +99,19 @@ class ClusterWorld final : private ClusterParts, public World {
 
   void schedule_boot(std::uint32_t index, std::uint32_t host, Duration time);
   void try_boot(std::uint32_t index, std::uint32_t host);
-  // Whether its guest now has the GID; refused exactly while its host sees it elsewhere.
+  // Binds the VM's GID. False: it was refused. Checks that this happens exactly while its host's view has the
+  // GID on another host.
   bool bind(std::uint32_t index);
   bool is_seen_elsewhere(std::uint32_t index, const abi::Gid& gid) const;
   void verify_paths();
 
   const bool only_lanes_;
   std::uint32_t strangers_;             // the last hosts
-  std::vector<std::uint32_t> host_of_;  // of each VM, on or not
+  std::vector<std::uint32_t> host_of_;  // by VM, on or off
   std::vector<abi::Gid> gid_of_;
-  std::vector<std::uint32_t> boots_;  // how often each was to boot: an older try is none
+  std::vector<std::uint32_t> boots_;  // by VM: how often a boot was scheduled; only the newest one counts
   std::multimap<Instant, std::function<void()>> agenda_;
-  Instant calm_until_{};  // no interruption before
+  Instant calm_until_{};  // no interruption before then
   ClusterTally cluster_tally_;
 };
 

@@ -11,7 +11,8 @@ using test::must;
 
 namespace {
 
-// Twice what a guest that seemed to poll waits, as it has to be found asleep first.
+// Twice the time after which a guest that seemed to poll counts as asleep, because that must be noticed
+// first.
 constexpr Duration kWakesWithin = 2 * verbs::CompletionWatch::kPatienceMax;
 
 }  // namespace
@@ -28,7 +29,7 @@ Connection::Connection(std::string name, Random& random, const Vm& a, const Vm& 
 }
 
 Connection::~Connection() {
-  for (Side& side : sides_) side.end.reset();  // before what it was made from
+  for (Side& side : sides_) side.end.reset();  // before the objects that it uses
 }
 
 void Connection::make_side(Side& side, const Vm& vm) {
@@ -41,7 +42,7 @@ void Connection::make_side(Side& side, const Vm& vm) {
   }
   test::EndpointOptions options{
       .context = context, .buffer_bytes = kBufferBytes, .srq = side.srq.get(), .pd = side.pd.get()};
-  // Scattered pages are what processes have, but each costs a system call.
+  // Processes have scattered pages, but each page costs a system call.
   options.placement = random_.chance(200) ? driver::Placement::kScattered : driver::Placement::kContiguous;
   side.end = std::make_unique<test::RcEndpoint>(*vm.device, vm.gid, options);
 }
@@ -102,10 +103,10 @@ void Connection::arm(Instant now) {
     must(side.end->send_cq->arm());
     side.armed = true;
   }
-  poll(now);  // as applications do; what comes from now on must raise an event
+  poll(now);  // as applications do; completions from now on must raise an event
 }
 
-// A sleeper's event may be late or needless, but has to come when there is something for it.
+// A sleeper's event may be late or needless, but it must come if a completion waits.
 bool Connection::is_awake(Side& side, Instant now) const {
   if (!side.asleep) return true;
   static_cast<void>(side.end->device.dispatch_notifications());
@@ -121,9 +122,9 @@ bool Connection::is_awake(Side& side, Instant now) const {
   return false;
 }
 
-// An armed CQ that got a completion told of it.
+// Checks that an armed CQ with a completion has raised an event.
 void Connection::check_event(Side& side, std::size_t completions) {
-  if (side.hides) {  // what it has taken after its ARM may have been all that the event was to tell of
+  if (side.hides) {  // it may have taken, after its ARM, the completion that the event was for
     side.asleep = side.armed && completions == 0;
     side.armed = side.asleep;
     return;
@@ -141,7 +142,7 @@ void Connection::to_error(int side, Instant now) {
   reuse_memory(side, now);
 }
 
-// What it has sent, or was to receive, is its own again once that has completed.
+// Once all its requests have completed, the memory for them is free to be used again.
 void Connection::reuse_memory(int side, Instant now) {
   if (!at(side).last.empty()) return;
   if (!at(side).gone) {

@@ -15,36 +15,37 @@ struct Vm {
   abi::Gid gid{};                    // bound at table index 0
   driver::Device* device = nullptr;  // borrowed
   driver::Context* user = nullptr;   // borrowed; a user process on it
-  bool hides_doorbells = false;      // of the user process: they are mapped
+  bool hides_doorbells = false;      // the user process's doorbells are mapped
 };
 
 class Connection {
  public:
-  // Between two VMs (or one and itself). `options` are both ends'.
+  // Connects two VMs, or a VM with itself. Both ends have `options`.
   Connection(std::string name, Random& random, const Vm& a, const Vm& b, const test::ConnectOptions& options);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Side 0 or 1: posts up to `count` requests with one doorbell, or receives for what the other side sends.
+  // On side 0 or 1: posts up to `count` requests with one doorbell, or receives for the other side's
+  // messages.
   void post_requests(int side, std::uint32_t count, const Mix& mix);
   void post_receives(int side, std::uint32_t count, const Mix& mix);
   void post_marker(int side);
 
-  // Takes and checks all completions. How many there were.
+  // Takes and checks all completions, and returns their number.
   std::size_t poll(Instant now);
-  // Asks for an event of each send CQ; poll() checks that it came.
+  // Arms each send CQ; poll() checks that the event comes.
   void arm(Instant now);
 
   // --- Trouble ---
 
   void trouble() { calm_ = false; }
-  // Afterwards the VM uses its memory for something else at once, and nobody may change it.
+  // Afterwards the VM uses its memory for something else at once, so the adapter must not change it any more.
   void to_error(int side, Instant now);
   void destroy_qp(int side, Instant now);
   void toggle_drain(int side);  // RTS -> SQD, SQD -> RTS
-  void go_on();                 // both sides in RTS, if they still can
-  // The VM of this side is gone: its objects are only good for being looked at.
+  void go_on();                 // both sides back to RTS, if possible
+  // The VM of this side is gone. Its memory can still be checked, but its objects cannot be used.
   void lose_vm(int side);
 
   bool uses_vm(std::uint32_t index) const;
@@ -52,15 +53,15 @@ class Connection {
     return vms_[static_cast<std::size_t>(side)].index == vm;
   }
   bool calm() const { return calm_; }
-  // A QP failed or is gone; what is left is to finish().
+  // A QP failed or is gone; only finish() can follow.
   bool broken() const;
   bool busy() const;  // signalled requests are outstanding on a side that can still complete them
   void verify() const;
-  // Everything posted has completed: the memory, and what both ends say of themselves, must agree.
+  // Called when everything posted has completed: checks the memory, and that both ends report the same PSNs.
   void verify_at_rest() const;
   const std::string& name() const { return name_; }
 
-  // Flushes both QPs where they still are, checks that everything came back, destroys them and verifies the
+  // Flushes the QPs that still exist, checks that everything has completed, destroys them and checks the
   // memory.
   void finish(Instant now);
 
@@ -73,13 +74,13 @@ class Connection {
     bool lost = false;      // VM lost
     bool draining = false;  // in SQD
     bool armed = false;
-    std::vector<std::byte> last;  // of what the peer may change, when its QP ended; empty: it has not
-    bool hides = false;           // its doorbells are mapped, and hide one another
-    bool asleep = false;          // armed and hides: looks at its send CQ when an event comes, not before
+    std::vector<std::byte> last;  // the exposed memory when the QP ended; empty: it has not ended
+    bool hides = false;           // its doorbells are mapped, and can overwrite one another
+    bool asleep = false;          // armed and hides: polls its send CQ only after an event
     Instant has_unread_since = Instant::never();  // while asleep
   };
   Side& at(int side) { return sides_[static_cast<std::size_t>(side)]; }
-  // Of the messages that `side` sends.
+  // The flow of the messages that `side` sends.
   Flow& flow(int side) { return *flows_[static_cast<std::size_t>(side)]; }
   void make_side(Side& side, const Vm& vm);
   std::vector<driver::WorkCompletion> take(driver::CompletionQueue& cq) const;

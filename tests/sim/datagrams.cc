@@ -9,15 +9,15 @@ namespace {
 
 using test::must;
 
-constexpr std::uint32_t kSlotOf = 2048;        // a receive: 40 bytes of GRH, then the message
+constexpr std::uint32_t kSlotOf = 2048;        // of a receive: 40 bytes of GRH, then the message
 constexpr std::uint64_t kSendWrId = 1u << 16;  // receives are numbered below
 
-// A message says how long it is and whom it is for; the rest follows from that.
+// The head of a message. The rest of its bytes follow from the seed.
 struct Head {
   std::uint32_t seed;
   std::uint32_t bytes;
-  std::uint32_t to;    // last byte of the GID
-  std::uint32_t from;  // likewise
+  std::uint32_t to;    // last byte of the receiver's GID
+  std::uint32_t from;  // last byte of the sender's GID
 };
 
 std::uint32_t last_byte(const abi::Gid& gid) {
@@ -56,7 +56,7 @@ void Datagrams::send(Datagrams& to) {
   const std::uint32_t bytes = random_.between(sizeof(Head), kBytesMax);
   const Head head{static_cast<std::uint32_t>(random_.next()), bytes, last_byte(to.vm_.gid),
                   last_byte(vm_.gid)};
-  const std::size_t slot = (kBuffers + next_send_) * kSlotOf;  // sends complete in order: the oldest's
+  const std::size_t slot = (kBuffers + next_send_) * kSlotOf;  // sends complete in order: the oldest is free
   next_send_ = (next_send_ + 1) % kBuffers;
   std::byte* const out = buffer_->data() + slot;
   std::memcpy(out, &head, sizeof head);
@@ -103,8 +103,8 @@ void Datagrams::check(const driver::WorkCompletion& done) {
   require(done.byte_len == head.bytes + abi::kGrhBytes && head.to == last_byte(vm_.gid),
           "a datagram arrived elsewhere");
   require(done.flags == abi::kWcGrh, "a datagram's flags are wrong");
-  // The last byte of the sender's address: of an IPv4 header (the GIDs are mapped addresses), or of RoCE v1's
-  // GRH.
+  // The last byte of the sender's address, from an IPv4 header (the GIDs are mapped addresses) or from RoCE
+  // v1's GRH.
   const bool v1 = vm_.device->caps().gid_types == abi::kGidTypeRocev1;
   const std::byte source = v1 ? grh[8 + 15] : grh[20 + 12 + 3];
   require(static_cast<std::uint32_t>(source) == head.from, "a datagram's GRH names another sender");

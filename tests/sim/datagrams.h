@@ -1,7 +1,8 @@
 // Datagrams: a UD QP of one VM, which sends numbered messages and checks the ones that arrive. Thread: the
 // world's.
 //
-// Datagrams may be lost, doubled and reordered; what arrives must have been sent, to here, with these bytes.
+// Datagrams may be lost, duplicated and reordered. Each one that arrives must have been sent to this QP with
+// the same bytes.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ class Datagrams {
   Datagrams(const Datagrams&) = delete;
   Datagrams& operator=(const Datagrams&) = delete;
 
-  // One message to another VM's QP, or to the own one.
+  // Sends one message to another VM's QP, or to its own.
   void send(Datagrams& to);
   void post_receive();
   void poll();

@@ -52,7 +52,7 @@ void Directory::drop_gids(std::uint32_t host) {
 
 void Directory::apply(const Change& change, Instant now) {
   Host& host = hosts_[change.host];
-  if (change.life != host.life) return;  // a new life has begun
+  if (change.life != host.life) return;  // a new daemon has started since
   switch (change.write) {
     case Write::kStart:
       drop_gids(change.host);

@@ -1,8 +1,8 @@
-// Directory: the truth of who holds which GID in a simulated cluster, as its store has it, and what the hosts
-// get to know of it: each change reaches each host late and in its own time. A host may skip views, and never
-// sees an older one after a newer one.
+// Directory: the store of a simulated cluster. It has the truth about which host holds which GID. Each change
+// reaches each host late, after a different time. A host may skip views, and never sees an older one after a
+// newer one.
 //
-// Invariant (checked): no two hosts hold one GID. Thread: the world's.
+// Invariant (checked): no two hosts hold the same GID. Thread: the world's.
 #pragma once
 
 #include <map>
@@ -23,37 +23,37 @@ class Directory {
   static constexpr Duration kViewMax = std::chrono::milliseconds(3);
   static constexpr Duration kLeaseMax = std::chrono::milliseconds(60);
 
-  // `natives`: ports may reach endpoints that are not of the cluster.
+  // `natives`: ports may reach endpoints outside the cluster.
   Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives = false,
             bool hcas = false);
 
-  // --- What hosts write; it becomes the truth a little later, in order. ---
+  // --- Hosts write: a change becomes the truth a little later, in order. ---
 
-  // A new life: what the last one held is gone.
+  // A new daemon starts on the host; the GIDs of the last one are then gone.
   void started(std::uint32_t host, Instant now);
-  // It writes no more; its records end with its lease.
+  // The host writes nothing more; its records vanish with its lease.
   void died(std::uint32_t host, Instant now);
   void bound(std::uint32_t host, const verbs::Gid& gid, Instant now);
   void unbound(std::uint32_t host, const verbs::Gid& gid, Instant now);
   void set_ruleset(std::uint32_t host, bool enabled, Instant now);
 
-  // --- What hosts read. ---
+  // --- Hosts read. ---
 
   Instant next_event() const { return agenda_.empty() ? Instant::never() : agenda_.begin()->first; }
   // The views that reach hosts by `now`, in order.
   std::vector<std::pair<std::uint32_t, fabric::View>> take_due(Instant now);
-  // The truth, for one host.
+  // The newest view of one host.
   fabric::View view_for(std::uint32_t host) const;
-  // Nothing is under way.
+  // Whether no change or view is under way.
   bool at_rest() const { return agenda_.empty(); }
 
  private:
   struct Host {
-    bool alive = false;  // for the store: from its first record until its lease has ended
+    bool alive = false;  // in the store: from its first record until its lease has ended
     bool ruleset = true;
     std::uint32_t life = 0;
     Instant last_write{};
-    std::uint64_t seen = 0;  // the newest version that reached it
+    std::uint64_t seen = 0;  // the newest version that reached the host
   };
   enum class Write : std::uint8_t { kStart, kLapse, kBind, kUnbind, kRulesetOn, kRulesetOff };
   struct Change {

@@ -1,4 +1,4 @@
-// What the simulated hosts get to know, as the product's do.
+// The simulated hosts learn of changes like those of the product.
 #include "sim/directory.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 constexpr transport::SegmentId kSegment{.dvs = 1, .vlan = 2};
 constexpr Duration kLong = Directory::kLeaseMax;
 
-// It died and is back before its lease has ended and before its new life is known.
+// The host died and started again before its lease has ended, and its new start is not known yet.
 TEST(SimDirectory, what_a_host_held_is_its_own_until_its_new_life_is_known) {
   Directory directory(1, 2, kSegment);
   Instant now{std::chrono::seconds(1)};

@@ -27,7 +27,7 @@ abi::CompletionOpcode completion_opcode(abi::Opcode opcode) {
   }
 }
 
-// A write whose last SGE names memory it may not use: what comes before that may have been sent.
+// A write whose last SGE names memory that it must not use. The bytes before may have been sent.
 bool may_be_begun(const Operation& operation) {
   return operation.fault == Fault::kBadLkey && operation.is_write();
 }
@@ -97,7 +97,7 @@ void Flow::on_receive(const driver::WorkCompletion& done, bool calm) {
   incoming_.pop_front();
 
   if (message.fault == Fault::kTooLongForPeer) {
-    // Which of two faults is found first: packets land one by one.
+    // Either of two faults may be found first, because packets land one by one.
     const bool is_refused = done.status == CompletionStatus::kLocalLength ||
                             (receive.bad && done.status == CompletionStatus::kLocalProtection);
     if (!is_refused) violated("a message too long was received", done.wr_id);
@@ -176,7 +176,7 @@ void Flow::end(const Operation& operation, CompletionStatus status, bool calm) {
         violated("failed with the wrong status " + code, operation.wr_id);
       }
       if (operation.fault == Fault::kBadLkey && (operation.is_read() || operation.is_atomic())) {
-        unsure_.push_back(operation);  // found out when the answer came: it and what followed may be executed
+        unsure_.push_back(operation);  // found when the answer came: it and later ones may have been executed
         return;
       }
       if (may_be_begun(operation)) unsure_.push_back(all_but_the_end_of(operation));
@@ -200,7 +200,7 @@ void Flow::require_all_receives_completed() const {
 void Flow::verify() const {
   std::vector<Operation> unsure = unsure_;
   unsure.insert(unsure.end(), pending_.begin(), pending_.end());
-  const auto stops = [](const Operation& one) {  // nothing passes a refusal
+  const auto stops = [](const Operation& one) {  // nothing after a refused operation is executed
     return one.fault != Fault::kNone && !(one.fault == Fault::kBadLkey && (one.is_read() || one.is_atomic()));
   };
   const auto stop = std::find_if(unsure.begin(), unsure.end(), stops);

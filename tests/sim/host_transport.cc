@@ -33,7 +33,7 @@ class HostTransport::LanePath final : public verbs::Path {
   }
 
  private:
-  HostTransport& transport_;  // borrowed, as traffic_
+  HostTransport& transport_;  // borrowed, like traffic_
   transport::Traffic& traffic_;
   const std::uint64_t request_hash_;
   const std::uint64_t response_hash_;

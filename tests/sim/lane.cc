@@ -55,7 +55,7 @@ void LaneStream::deliver(transport::HostId from, transport::Inbound& to, Random&
     hand_over(front, from, to, bytes, false, now);
     return;
   }
-  Message last = std::move(front);  // what is sent meanwhile must not find it here
+  Message last = std::move(front);  // it must not be in the queue while new messages are sent
   messages_.pop_front();
   hand_over(last, from, to, bytes, false, now);
 }

@@ -24,7 +24,7 @@ Lane& LaneNetwork::lane(HostId from, HostId to, std::uint64_t hash) {
   return first[static_cast<std::ptrdiff_t>(hash % kLanes)];
 }
 
-// --- What happens to lanes ---
+// --- Events of lanes ---
 
 void LaneNetwork::attach(HostId host, transport::Inbound& inbound) {
   at(host) = Host{.inbound = &inbound, .peers = {}, .told_up = {}};
@@ -58,7 +58,7 @@ void LaneNetwork::break_lanes(HostId a, HostId b, bool all, Duration away, Insta
   }
 }
 
-// With a byte of a message come or not, in either direction.
+// A part of a message in flight may still arrive, in either direction.
 void LaneNetwork::break_lane(Lane& lane, Duration away, Instant now) {
   if (random_.chance(300) && lane.acceptor_up && at(lane.acceptor).inbound != nullptr)
     lane.out.tear(lane.dialler, *at(lane.acceptor).inbound, now);
@@ -72,7 +72,7 @@ void LaneNetwork::break_lane(Lane& lane, Duration away, Instant now) {
   lane.redial_at = lane.dialler_learns + away;
 }
 
-// One end knows at once.
+// One end notices at once that the lane is gone.
 void LaneNetwork::end_at(Lane& lane, HostId host, Instant now) {
   if (host == lane.dialler) {
     lane.dialler_up = false;
@@ -193,7 +193,7 @@ void LaneNetwork::turn(Lane& lane, News& news, Instant now) {
     lane.redial_at = redial_at;
   }
   if (lane.acceptor_learns <= now) end_at(lane, lane.acceptor, now);
-  if (dials_at(lane) <= now) {  // a newer connection takes the place of what the acceptor thinks it has
+  if (dials_at(lane) <= now) {  // the acceptor replaces its old connection by the new one
     end_at(lane, lane.acceptor, now);
     lane.stands = lane.acceptor_up = true;
     lane.welcome_at = now + random_.up_to(std::chrono::microseconds(200));
@@ -224,7 +224,7 @@ bool LaneNetwork::deliver(Lane& lane, Instant now) {
   return any;
 }
 
-// As HostLanes::turn(): up or down, then restored, then ready.
+// In the order of HostLanes::turn(): up or down, then restored, then ready.
 void LaneNetwork::tell(Instant now) {
   for (auto& [id, host] : hosts_) {
     if (host.inbound == nullptr) continue;

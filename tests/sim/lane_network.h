@@ -1,6 +1,6 @@
-// LaneNetwork: the lanes between all hosts of a simulated cluster, and each host's end of them as a
-// transport of kind tcp (HostTransport). As in transport/tcp: each host dials lanes to each peer and sends
-// its requests there; a lane that broke is dialled again while both ends want it; news come in the same
+// LaneNetwork: the lanes between all hosts of a simulated cluster, and each host's end of them as a transport
+// of kind tcp (HostTransport). As in transport/tcp, each host dials lanes to each peer and sends its requests
+// there; a broken lane is dialled again while both ends want it; the hosts are told of changes in the same
 // order.
 //
 // Thread: the world's.
@@ -19,27 +19,28 @@ class LaneNetwork {
  public:
   LaneNetwork(std::uint64_t seed, std::uint32_t hosts);
 
-  // Numbers hosts of the cluster; 0 is nobody's.
+  // The id of a host of the cluster, never 0.
   static transport::HostId id_of(std::uint32_t host) { return transport::HostId{host + 1}; }
 
   LaneWeather weather;
 
-  // A host starts, and dies without a word.
+  // attach(): a host starts. detach(): it dies without closing its lanes.
   void attach(transport::HostId host, transport::Inbound& inbound);
   void detach(transport::HostId host, Instant now);
-  // Whom the host dials and lets in; lanes to others end at once.
+  // The peers that the host dials and accepts. Lanes to other hosts end at once.
   void configure(transport::HostId host, std::set<transport::HostId> peers, Instant now);
 
-  // Lanes between two hosts break, one or all of them, for about `away`.
+  // Breaks some or all lanes between two hosts for about `away`.
   void break_lanes(transport::HostId a, transport::HostId b, bool all, Duration away, Instant now);
-  // Nothing passes between them until `until`.
+  // Nothing passes between the two hosts until `until`.
   void cut(transport::HostId a, transport::HostId b, Instant until, Instant now);
   bool is_cut(transport::HostId a, transport::HostId b, Instant now) const;
-  // A host sends what another one's VM might send next, in that VM's name. Whether it had anything to say.
+  // Lets `liar` send a request that another host's VM might send next, in that VM's name. False: there was
+  // nothing to imitate.
   bool lie(transport::HostId liar, Instant now);
-  // GIDs change hosts: what was heard before might come from where it may.
+  // Called when GIDs change hosts: an imitation of an earlier request might now come from the right host.
   void forget_overheard() { overheard_.clear(); }
-  // What is under way stands still for a while.
+  // Messages in flight between the two hosts do not arrive before `until`.
   void stall(transport::HostId a, transport::HostId b, Instant until);
 
   // --- For HostTransport. `hash` chooses the lane. ---
@@ -56,13 +57,14 @@ class LaneNetwork {
   // --- Time. ---
 
   Instant next_event() const;
-  // Delivers what has arrived by `now`, dials, and tells the hosts what is new. On an empty stack.
+  // Delivers the messages that arrive by `now`, dials lanes, and tells the hosts of changes. On an empty
+  // stack.
   void deliver(Instant now);
 
   std::uint64_t lost() const { return lost_; }
 
  private:
-  static constexpr std::uint32_t kLanes = 2;  // from each host to each other
+  static constexpr std::uint32_t kLanes = 2;  // from each host to each other host
   static constexpr std::size_t kBusyBytes = 64 * 1024;
   static constexpr std::size_t kPauseBytes = 512 * 1024;
 
@@ -79,7 +81,7 @@ class LaneNetwork {
   Host& at(transport::HostId host) { return hosts_.at(host); }
   Lane& lane(transport::HostId from, transport::HostId to, std::uint64_t hash);
   bool may_dial(const Lane& lane) const;
-  // When it will be dialled; never while it must not, or need not.
+  // When the lane will be dialled. Never: it must not be, or need not be.
   Instant dials_at(const Lane& lane) const;
   Instant next_event(const Lane& lane) const;
   void break_lane(Lane& lane, Duration away, Instant now);
@@ -93,9 +95,9 @@ class LaneNetwork {
   Random random_;
   std::map<transport::HostId, Host> hosts_;
   std::vector<Lane> lanes_;
-  std::map<std::pair<transport::HostId, transport::HostId>, News> news_;  // of a dialler, of a peer
+  std::map<std::pair<transport::HostId, transport::HostId>, News> news_;  // by dialler and peer
   std::map<std::pair<transport::HostId, transport::HostId>, Instant> cuts_;
-  // The last request that changes memory, by the host it was for; its sender, too.
+  // The last atomic request to each host, with its sender.
   struct Overheard {
     transport::HostId from;
     transport::SegmentId segment;

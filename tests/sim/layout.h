@@ -1,5 +1,5 @@
-// Layout of an endpoint's registered buffer: what the peer may change, slots for own requests, slots for
-// receives. Thread: a value.
+// The layout of an endpoint's registered buffer: the part that the peer may change, slots for its own
+// requests, slots for receives. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace pvrdma::sim {
 
 inline constexpr std::uint32_t kExposedBytes =
-    640 * 1024;  // the peer's writes, reads and atomics stay in here
+    640 * 1024;  // the peer's writes, reads and atomics stay in this part
 inline constexpr std::uint32_t kBigSlotBytes = 600 * 1024;  // more than two pieces
 inline constexpr std::uint32_t kSlotBytes = 8 * 1024;
 inline constexpr std::uint32_t kSlots = 24;
@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kSlotsOffset = kBigSlotOffset + kBigSlotBytes;
 inline constexpr std::uint32_t kReceivesOffset = kSlotsOffset + kSlots * kSlotBytes;
 inline constexpr std::uint32_t kBufferBytes = kReceivesOffset + kReceives * kReceiveBytes;
 
-// Offsets of buffers nobody uses now.
+// The offsets of free buffers.
 class Slots {
  public:
   Slots(std::uint32_t first, std::uint32_t bytes, std::uint32_t count) {

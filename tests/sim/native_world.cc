@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using test::must;
 
 constexpr transport::SegmentId kSegment{.dvs = 1, .vlan = 10};
-constexpr Duration kInterruptionMax = milliseconds(10);  // less than the first of eight tries takes
+constexpr Duration kInterruptionMax = milliseconds(10);  // shorter than the first of eight attempts
 
 test::MachineOptions machine_options(const NativeOptions& options) {
   test::MachineOptions out;
@@ -61,7 +61,7 @@ void NativeWorld::start(std::uint32_t index) {
 
 void NativeWorld::lose(std::uint32_t index) {
   stop(index);
-  pass(milliseconds(5));  // nothing reaches the dead guest's memory any more: bury() verifies again
+  pass(milliseconds(5));  // messages in flight must not reach the dead guest's memory; bury() checks it again
   bury(index);
   start(index);
   connect_all();
@@ -108,7 +108,7 @@ void NativeWorld::change_weather() {
   }
 }
 
-// A link is down for a while, or what is under way is lost: a pause.
+// A link is down for a while, or all frames in flight are lost.
 void NativeWorld::interrupt() {
   ++tally_.breaks;
   if (random_.chance(500)) return wire.lose_all();

@@ -1,6 +1,6 @@
-// NativeWorld: VMs on a host each, which are native endpoints to one another: all between them goes by the
-// path roce, as frames on a wire that loses, doubles, damages and reorders; a VM speaks to itself by memory
-// copy. Thread: one.
+// NativeWorld: each VM has a host of its own, and the VMs are native endpoints to one another. All traffic
+// between them takes the path roce, as frames on a wire that loses, duplicates, damages and reorders them. A
+// VM's traffic to itself is copied in memory. Thread: one.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct NativeOptions {
   RoceVersion roce = RoceVersion::kV2;
 };
 
-// What World borrows.
+// Members that World borrows.
 struct NativeParts {
   explicit NativeParts(const NativeOptions& options);
 
@@ -37,7 +37,7 @@ struct NativeParts {
 
   test::Machines machines;
   Wire wire;
-  std::vector<std::unique_ptr<Host>> hosts;  // of the VM with the same index
+  std::vector<std::unique_ptr<Host>> hosts;  // by the index of the VM
 };
 
 class NativeWorld final : private NativeParts, public World {
@@ -46,7 +46,7 @@ class NativeWorld final : private NativeParts, public World {
   ~NativeWorld() override;
 
   const Wire::Tally& frames() const { return wire.tally(); }
-  // Of all hosts together.
+  // The sum over all hosts.
   std::uint64_t packets_of(std::uint64_t pvrdma::roce::Counters::*counter) const {
     std::uint64_t sum = 0;
     for (const auto& host : hosts) sum += host->roce.packets().*counter;

@@ -1,8 +1,8 @@
-// Network: a transport in the place of the local one that loses, doubles, delays, reorders and has no room,
-// and delivers when its clock says so, whole or in pieces.
+// Network: a transport that replaces the local one. It loses, duplicates, delays and reorders messages, is
+// busy at times, and delivers messages in simulated time, whole or in pieces.
 //
-// It keeps copies of messages and payloads. `weather` may change at any time; messages under way keep their
-// fate. Thread: the world's.
+// It keeps copies of messages and payloads. `weather` may change at any time and applies to messages sent
+// afterwards. Thread: the world's.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@ struct Weather {
   std::uint32_t duplicate_per_mille = 0;
   Duration delay_min{0};
   Duration delay_max{0};
-  std::uint32_t refuse_per_mille = 0;  // requests that find it busy; it stays so for up to busy_max
+  std::uint32_t refuse_per_mille = 0;  // requests that find it busy; it then stays busy for up to busy_max
   Duration busy_max{0};
-  std::uint32_t part_per_mille = 0;    // pieces of which it takes only some bytes
+  std::uint32_t part_per_mille = 0;    // requests of which it takes only a part
   std::uint32_t pieces_per_mille = 0;  // messages with bytes that arrive in pieces
-  std::uint32_t torn_per_mille = 0;    // pieces whose bytes do not come, nor what follows of the message
-  bool immediate = false;  // on the sender's stack, as the local path delivers: nothing of the above applies
+  std::uint32_t torn_per_mille = 0;    // pieces that are cut off, together with the rest of the message
+  bool immediate = false;  // delivers on the sender's stack, like the local path; nothing above applies
 };
 
 class Network final : public transport::Transport {
@@ -45,25 +45,25 @@ class Network final : public transport::Transport {
 
   Weather weather;
 
-  // Between the two VMs nothing passes in either direction, until heal().
+  // Nothing passes between the two VMs in either direction until heal().
   void cut(const verbs::Gid& a, const verbs::Gid& b) { cuts_.insert(std::minmax(a, b)); }
   void heal() { cuts_.clear(); }
   bool any_cut() const { return !cuts_.empty(); }
 
-  // What is under way between the two VMs, in either direction, is lost.
+  // Loses all messages in flight between the two VMs, in both directions.
   void lose_all(const verbs::Gid& a, const verbs::Gid& b);
 
-  // What is under way to an engine arrives at the one that took its place.
+  // Messages in flight to `from` arrive at `to`, which replaces it.
   void redirect(const verbs::Engine* from, verbs::Engine& to);
 
-  // When the next message arrives, or a busy network takes requests again; never when nothing is to come.
+  // When the next message arrives, or when a busy network takes requests again. Never: neither will happen.
   Instant next_event() const {
     const Instant arrival = under_way_.empty() ? Instant::never() : under_way_.begin()->first.first;
     return std::min(arrival, busy_until_);
   }
-  // Hands over what has arrived by `now`, also what is sent meanwhile.
+  // Delivers the messages that arrive by `now`, including those sent meanwhile.
   void deliver(Instant now);
-  // True once after each time of being busy: who was refused is to be told.
+  // True once after each busy time: the refused senders must be told.
   bool take_ready(Instant now);
 
   std::uint64_t dropped() const { return dropped_; }
@@ -74,12 +74,13 @@ class Network final : public transport::Transport {
  private:
   class SimulatedPath;
   struct Message {
-    verbs::Engine* target;  // borrowed: outlives the message, or it is redirected
+    verbs::Engine* target;  // borrowed; outlives the message, unless redirected
     std::variant<verbs::Request, verbs::Response, verbs::Datagram> content;
     std::vector<std::byte> payload;
   };
 
-  // Requests taken from one time of being busy to the next: whoever comes first may not always find it so.
+  // The fewest requests taken between two busy times, so that a sender that always comes first is not always
+  // refused.
   static constexpr std::uint64_t kTakenBetween = 40;
 
   template <typename Content>

@@ -40,7 +40,7 @@ void OneHostWorld::start(std::uint32_t index) {
 
 void OneHostWorld::lose(std::uint32_t index) {
   stop(index);
-  pass(milliseconds(5));  // nothing reaches the dead guest's memory any more: bury() verifies again
+  pass(milliseconds(5));  // messages in flight must not reach the dead guest's memory; bury() checks it again
   bury(index);
   start(index);
   connect_all();
@@ -69,7 +69,8 @@ void OneHostWorld::tell_ready() {
   for (std::uint32_t i = 0; i < bench.count(); ++i) bench.adapter(i).engine().on_path_ready();
 }
 
-// A connection between two VMs is lost with everything on it, and made anew: nobody loses anything by that.
+// The path between two VMs is lost with everything in flight, and made again. The guests must not notice
+// that.
 void OneHostWorld::break_path() {
   ++tally_.breaks;
   const std::uint32_t a = any_vm();

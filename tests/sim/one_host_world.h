@@ -1,5 +1,5 @@
-// OneHostWorld: all VMs on one host, whose local path is a network that loses, repeats, delays and reorders.
-// Thread: one.
+// OneHostWorld: all VMs on one host, whose local path is a network that loses, repeats, delays and reorders
+// messages. Thread: one.
 #pragma once
 
 #include "sim/network.h"

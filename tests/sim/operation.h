@@ -1,4 +1,4 @@
-// Operation: one work request of a random workload, as the checker knows it. Thread: values.
+// Operation: one work request of a random workload, for the checker. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace pvrdma::sim {
 
-// What a world may not do. The message says what was seen and what was expected.
+// A broken promise of the product. The message says what was seen and what was expected.
 struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -23,11 +23,11 @@ inline void require(bool condition, const std::string& what) {
 enum class Fault : std::uint8_t {
   kNone,
   kBadRkey,         // ends with a remote access error
-  kBeyondRegion,    // likewise
-  kMisaligned,      // of an atomic: remote invalid request
-  kTooLongForPeer,  // a send longer than any receive: remote invalid request
-  kBadLkey,         // local protection error
-  kBadOpcode,       // local QP operation error
+  kBeyondRegion,    // ends with a remote access error
+  kMisaligned,      // an atomic; ends with a remote invalid request error
+  kTooLongForPeer,  // a send longer than any receive; the same error
+  kBadLkey,         // ends with a local protection error
+  kBadOpcode,       // ends with a local QP operation error
 };
 
 struct Operation {
@@ -37,13 +37,13 @@ struct Operation {
   bool signaled = true;
   bool fenced = false;
   bool solicited = false;
-  std::uint32_t local_offset = 0;   // of its slot in the requester's buffer
+  std::uint32_t local_offset = 0;   // of the slot in the requester's buffer
   std::uint32_t remote_offset = 0;  // in the responder's exposed area
   std::uint32_t bytes = 0;
   std::uint32_t immediate = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
-  std::vector<std::byte> data;  // what writes and sends carry
+  std::vector<std::byte> data;  // the payload of writes and sends
 
   bool is_write() const {
     return opcode == abi::Opcode::kRdmaWrite || opcode == abi::Opcode::kRdmaWriteWithImm;

@@ -39,7 +39,7 @@ void Oracle::verify(std::span<const std::byte> actual, std::span<const Operation
   if (matches()) return;
   for (const Operation& operation : unsure) {
     if (operation.is_write()) {
-      // The longest part that is there decides: where less of it would do, this does too.
+      // Takes the longest part that matches. If a shorter part explains the memory, the longest does too.
       const auto written = std::mismatch(operation.data.begin(), operation.data.end(),
                                          actual.begin() + operation.remote_offset)
                                .first;

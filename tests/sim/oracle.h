@@ -1,8 +1,9 @@
-// Oracle: what the memory that one QP's requests may touch must hold, given how far its work requests got.
+// Oracle: computes what the memory that one QP's requests may change must contain, given which of its work
+// requests have completed.
 //
-// Requests of one QP are executed exactly once, in order. So the memory is always what the completed
-// operations made of it plus those of a prefix of the uncompleted ones, the last of which may be there in
-// part, from its first byte on (messages come in pieces, which may arrive in other pieces). Thread: a value.
+// Requests of one QP are executed exactly once, in order. So the memory is always the result of the completed
+// operations, followed by a prefix of the uncompleted ones. The last of that prefix may be there in part,
+// from its first byte on, because messages come in pieces. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ class Oracle {
  public:
   explicit Oracle(std::span<const std::byte> now) : memory_(now.begin(), now.end()) {}
 
-  // `operation` was executed. Checks the result it brought to the requester's slot.
+  // `operation` was executed. Checks its `result` in the requester's slot.
   void complete(const Operation& operation, std::span<const std::byte> result);
 
-  // `actual` is these operations' memory, of which those in `unsure` may or may not have been executed.
+  // Checks the memory `actual`. The operations in `unsure` may or may not have been executed.
   void verify(std::span<const std::byte> actual, std::span<const Operation> unsure,
               const std::string& where) const;
 

@@ -1,4 +1,5 @@
-// Random: the one source of chance in a simulated world: the same seed gives the same world. Thread: a value.
+// Random: the only source of chance in a simulated world, so the same seed gives the same world. Thread: a
+// value.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,8 @@ bool all_are_mapped() {
   return text != nullptr && std::strcmp(text, "mapped") == 0;
 }
 
-// Every second pair of seeds, so that it meets each of what seeds choose by other remainders.
+// Every second pair of seeds is mapped, so that both modes meet all other choices that follow from remainders
+// of the seed.
 DoorbellMode doorbells_of(std::uint64_t seed) {
   if (all_are_mapped()) return DoorbellMode::kMapped;
   return seed / 2 % 2 == 0 ? DoorbellMode::kTrapped : DoorbellMode::kMapped;
@@ -83,7 +84,7 @@ NativeOptions native(std::uint64_t seed) {
           .roce = seed % 7 == 0 ? RoceVersion::kV1 : RoceVersion::kV2};
 }
 
-// What went wrong; empty when nothing did.
+// Runs the world to its end. Returns what went wrong; empty: nothing did.
 std::string live(World& world, std::uint64_t steps) {
   std::uint64_t step = 0;
   try {
@@ -95,7 +96,7 @@ std::string live(World& world, std::uint64_t steps) {
   return {};
 }
 
-// One world for each seed. `seen(world)` is called after its end.
+// Runs one world for each seed, and calls `seen(world)` after its end.
 template <typename AnyWorld, typename Options, typename Seen>
 void live_all(Options options_of, std::uint64_t worlds_usually, std::uint64_t steps_usually, Seen seen) {
   const std::uint64_t only = setting("PVRDMA_SIM_SEED", 0);
@@ -131,7 +132,7 @@ void live_all(Options options_of, std::uint64_t worlds_usually, std::uint64_t st
       number(total.events_maybe_armed));
   EXPECT_GT(total.adapters_replaced, 0u);
   EXPECT_GT(total.pages_audited, 0u);
-  if (worlds < 3) return;  // none of them may be mapped
+  if (worlds < 3) return;  // perhaps no world has mapped doorbells
   EXPECT_GT(total.hidden_doorbells, 0u);
   EXPECT_GT(total.events_maybe_armed, 0u);
 }

@@ -6,7 +6,7 @@ namespace pvrdma::sim {
 
 class Wire::Plug final : public transport::roce::Link {
  public:
-  static constexpr std::size_t kFramesMost = 512;  // under way at a time
+  static constexpr std::size_t kFramesMost = 512;  // in flight at a time
 
   Plug(Wire& wire, std::uint32_t at, transport::roce::FrameHandler& receiver)
       : handler(receiver), index(at), wire_(wire) {}
@@ -29,7 +29,7 @@ class Wire::Plug final : public transport::roce::Link {
       busy_until = wire_.clock_.now() + wire_.random_.up_to(wire_.weather.busy_max);
     }
     waits = waits || !has_room();
-    return has_room() ? (kFramesMost - queued) / 2 : 0;  // each may be doubled
+    return has_room() ? (kFramesMost - queued) / 2 : 0;  // each frame may be duplicated
   }
   void flush(Instant /*now*/) override {}
   bool is_up() const override { return up; }
@@ -42,13 +42,13 @@ class Wire::Plug final : public transport::roce::Link {
   transport::roce::FrameHandler& handler;
   const std::uint32_t index;
   bool up = true;
-  std::size_t queued = 0;                         // under way from here
-  mutable Instant busy_until = Instant::never();  // never: it is not
-  mutable bool waits = false;                     // somebody saw that there was no room
-  std::size_t burst = 0;                          // frames handed over since on_burst_end()
+  std::size_t queued = 0;                         // frames in flight from this link
+  mutable Instant busy_until = Instant::never();  // never: not busy
+  mutable bool waits = false;                     // a sender was refused room
+  std::size_t burst = 0;                          // frames delivered since on_burst_end()
 
  private:
-  // Whoever comes first may not always find it busy.
+  // The fewest frames between two busy times, so that a sender that always comes first is not always refused.
   static constexpr std::size_t kSentBetween = 40;
 
   Wire& wire_;

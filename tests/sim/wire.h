@@ -1,8 +1,8 @@
-// Wire: an Ethernet in simulated time that joins the RoCE links of hosts: each frame goes to all other links,
-// as the weather wants: lost, doubled, late and so behind others, damaged; a link has room for some frames,
-// or is busy, or down.
+// Wire: an Ethernet in simulated time that joins the RoCE links of hosts. Each frame goes to all other links.
+// According to the weather, it is lost, duplicated, damaged, or late and so overtaken. A link has room for
+// some frames, or is busy, or is down.
 //
-// `weather` may change at any time; frames under way keep their fate. Thread: the world's.
+// `weather` may change at any time and applies to frames sent afterwards. Thread: the world's.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@
 namespace pvrdma::sim {
 
 struct WireWeather {
-  std::uint32_t drop_per_mille = 0;  // all of frames
+  std::uint32_t drop_per_mille = 0;  // these rates are of frames
   std::uint32_t duplicate_per_mille = 0;
-  std::uint32_t damage_per_mille = 0;  // one bit of them
+  std::uint32_t damage_per_mille = 0;  // one bit is flipped
   std::uint32_t late_per_mille = 0;
-  Duration delay{0};  // of each frame: those that are not late keep their order
+  Duration delay{0};  // of each frame; frames that are not late keep their order
   Duration late_max{0};
-  std::uint32_t busy_per_mille = 0;  // questions for room from which on a link has none for up to busy_max
+  std::uint32_t busy_per_mille = 0;  // questions for room after which a link has none for up to busy_max
   Duration busy_max{0};
 };
 
@@ -35,9 +35,10 @@ class Wire {
  public:
   // `clock` is borrowed.
   Wire(std::uint64_t seed, const Clock& clock);
-  ~Wire();  // no link is left
+  ~Wire();  // all links are gone before
 
-  // Host `index` is plugged in, where none is. The link is the host's and leaves before the wire goes.
+  // Plugs in host `index`, which must not be plugged in. The host owns the link and destroys it before the
+  // wire.
   std::unique_ptr<transport::roce::Link> plug(std::uint32_t index, transport::roce::FrameHandler& handler);
 
   WireWeather weather;
@@ -45,14 +46,14 @@ class Wire {
   // Nothing passes between the two hosts until heal().
   void cut(std::uint32_t a, std::uint32_t b) { cut_ = std::minmax(a, b); }
   void heal() { cut_ = {}; }
-  // The host's link is down, and what is on its way to it is lost, or up again.
+  // Sets the host's link down or up. Frames that arrive while it is down are lost.
   void set_up(std::uint32_t index, bool up);
-  // What is under way is lost.
+  // Loses all frames in flight.
   void lose_all();
 
-  // When a frame arrives or a busy link has room again; never when nothing is to come.
+  // When the next frame arrives, or when a busy link has room again. Never: neither will happen.
   Instant next_event() const;
-  // Hands over what has arrived by now, in bursts, and tells links of room; on an empty stack.
+  // Delivers the frames that have arrived, in bursts, and tells links that they have room. On an empty stack.
   void deliver();
 
   struct Tally {
@@ -95,7 +96,7 @@ class Wire {
   const Clock& clock_;
   std::map<std::pair<Instant, std::uint64_t>, Frame> under_way_;  // by arrival, then by order of sending
   std::uint64_t sent_ = 0;
-  std::vector<Plug*> plugs_;  // by host; borrowed; null: it is gone
+  std::vector<Plug*> plugs_;  // by host; borrowed; null: the link is gone
   std::pair<std::uint32_t, std::uint32_t> cut_;
   Tally tally_;
 };

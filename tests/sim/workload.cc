@@ -8,7 +8,7 @@ namespace {
 using abi::Opcode;
 
 constexpr std::size_t kOutstandingMax = 56;      // below the send queue's 64
-constexpr std::uint32_t kBusyBytes = 16 * 1024;  // most requests meet at the beginning of the exposed area
+constexpr std::uint32_t kBusyBytes = 16 * 1024;  // most requests use the beginning of the exposed area
 constexpr std::uint32_t kAtomicWords = 32;
 
 Opcode random_opcode(Random& random) {
@@ -86,7 +86,7 @@ driver::SendRequest build(const Operation& operation, std::span<const driver::Sg
   }
 }
 
-// The slot's bytes as one to three SGEs.
+// Splits the slot's bytes into one to three SGEs.
 std::vector<driver::Sge> scatter(Random& random, const test::RcEndpoint& end, std::uint32_t offset,
                                  std::uint32_t bytes) {
   std::vector<driver::Sge> sges;

@@ -97,7 +97,7 @@ void World::connect_all() {
   }
 }
 
-// Ends a connection and checks what it leaves behind; its place is empty afterwards.
+// Ends a connection and checks its remains. Its place is empty afterwards.
 void World::finish(std::size_t index) {
   connections_[index]->finish(machines_.now());
   connections_[index].reset();
@@ -120,7 +120,8 @@ void World::poll_all() {
   note(static_cast<std::uint64_t>(machines_.now().since_start.count()));
 }
 
-// Lets a connection finish what it has; with paths that heal and receives enough it always can.
+// Waits until a connection has completed all its requests. With paths that heal and enough receives, it
+// always can.
 void World::settle(Connection& connection) {
   connection.go_on();
   for (int side = 0; side < 2; ++side) connection.post_marker(side);
@@ -166,7 +167,7 @@ void World::send_datagram() {
 void World::replace(std::uint32_t index) {
   ++tally_.adapters_replaced;
   machines_.replace_adapter(index);
-  const bool under_way_is_lost = random_.chance(500);  // as when the wire is another one, too
+  const bool under_way_is_lost = random_.chance(500);  // as after a move to another host
   if (!under_way_is_lost) return;
   machines_.adapter(index).engine().on_all_paths_restored(machines_.now());
 }
@@ -185,7 +186,7 @@ void World::audit_log() {
     audit.look();
     pass(random_.up_to(kRound));
     for (std::uint32_t i = 0; i < machines_.count(); ++i) {
-      if (is_on(i)) machines_.adapter(i).engine().stop_loans();  // as before the last look of a VM's move
+      if (is_on(i)) machines_.adapter(i).engine().stop_loans();  // as before a move's last look at the log
     }
     audit.check();
     poll_all();
