@@ -1,5 +1,5 @@
-// Conformance: two adapters (or more) joined by the path under test, and two connected QPs on the first two.
-// A case that a path cannot run says why and is skipped.
+// Conformance: two or more adapters joined by the path under test, and two connected QPs on the first two. A
+// case that a path cannot run prints why and is skipped.
 //
 // Thread: one.
 #pragma once
@@ -29,8 +29,8 @@ inline std::span<const Sge> one(const Sge& sge) {
   return {&sge, sge.length == 0 ? 0U : 1U};
 }
 
-// An answer may take 34 ms, eight times: short, as lost messages are waited for, and long for a kernel that
-// carries them on a busy machine.
+// 34 ms for an answer, and eight attempts. That is short, because tests wait for it after each lost message,
+// and long enough for a kernel that carries messages on a busy machine.
 inline constexpr std::uint8_t kTimeout = 11;
 
 class Conformance : public testing::TestWithParam<PathUnderTest> {
@@ -41,7 +41,7 @@ class Conformance : public testing::TestWithParam<PathUnderTest> {
   static const Capabilities& can() { return GetParam().can; }
   static bool faulty() { return GetParam().faulty; }
 
-  // Two endpoints on adapters 0 and 1, connected.
+  // Makes two endpoints on adapters 0 and 1 and connects them.
   void connect(test::EndpointOptions options = {}, test::ConnectOptions connection = {.timeout = kTimeout}) {
     a_ = endpoint(0, options);
     b_ = endpoint(1, options);
@@ -52,7 +52,7 @@ class Conformance : public testing::TestWithParam<PathUnderTest> {
     return std::make_unique<RcEndpoint>(world_.device(adapter), test::gid_of(adapter), options);
   }
 
-  // The next `count` completions.
+  // Waits for the next `count` completions.
   std::vector<WorkCompletion> await(driver::CompletionQueue& cq, std::size_t count) {
     std::vector<WorkCompletion> all(count);
     std::size_t have = 0;

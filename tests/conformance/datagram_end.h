@@ -1,4 +1,4 @@
-// DatagramEnd: a UD QP and what it needs. Thread: one.
+// DatagramEnd: a UD QP and the objects that it needs. Thread: one.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Datagrams both ways: whole or not at all, and all of them where the path loses none.
+// Datagrams in both directions: each one arrives whole or not at all, and all arrive if the path loses none.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kGrh = 40;
 
 TEST_P(Conformance, datagrams_arrive_whole_or_not_at_all) {
-  constexpr std::uint32_t kAtATime = 32;  // each way
+  constexpr std::uint32_t kAtATime = 32;  // in each direction
   constexpr std::uint32_t kRounds = 6;
   constexpr std::uint32_t kSlot = 2048;
   constexpr std::uint32_t kReceives = 64;

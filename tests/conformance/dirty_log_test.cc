@@ -1,5 +1,5 @@
-// Random traffic of all kinds while the log of written pages is on: each page that the daemon changes is in
-// it, whatever path the bytes came by.
+// Random traffic of all kinds while the log of written pages is on. The log must have each page that the
+// daemon changes, whatever path the bytes took.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -12,7 +12,8 @@ namespace pvrdma::conformance {
 namespace {
 
 constexpr std::uint32_t kArea = 288 * 1024;  // larger than one piece of a message
-// Of an endpoint's buffer: what peers change, what it sends, what it reads into, what it receives into.
+// The parts of an endpoint's buffer: the part that peers change, and the parts for sends, results of reads,
+// and receives.
 constexpr std::uint32_t kExposed = 0;
 constexpr std::uint32_t kSource = kArea;
 constexpr std::uint32_t kResults = 2 * kArea;
@@ -49,7 +50,7 @@ class DirtyLog : public Conformance {
   }
 
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
-  // Mostly small, sometimes all there is room for.
+  // A random size: mostly small, sometimes up to `most`.
   std::uint32_t size(std::uint32_t most) { return 1 + below(below(6) == 0 ? most : std::min(most, 3000u)); }
 
   void receive(std::uint32_t who, std::uint32_t slot) {
@@ -60,7 +61,7 @@ class DirtyLog : public Conformance {
     ++receives_[who];
   }
 
-  // Some requests to the other end, with one doorbell.
+  // Posts several requests to the other end, with one doorbell.
   void post_requests(std::uint32_t who) {
     RcEndpoint& from = who == 0 ? *a_ : *b_;
     const RcEndpoint& to = who == 0 ? *b_ : *a_;
@@ -109,7 +110,8 @@ class DirtyLog : public Conformance {
     DatagramEnd& from = *datagrams_[who];
     DatagramEnd& to = *datagrams_[1 - who];
     const Sge into = to.mr->sge(below(32) * 4096u, 4096);
-    static_cast<void>(to.qp->post_recv(driver::ReceiveRequest{1, one(into)}));  // full: enough wait
+    // If the queue is full, enough receives wait.
+    static_cast<void>(to.qp->post_recv(driver::ReceiveRequest{1, one(into)}));
     const std::uint32_t bytes = size(1000);
     std::memset(from.buffer->data() + 200 * 1024, ++pattern_, bytes);
     const Sge sge = from.mr->sge(200 * 1024, bytes);
@@ -145,7 +147,7 @@ class DirtyLog : public Conformance {
     }
   }
 
-  // Only the daemon does something.
+  // Lets only the daemon work, and checks the log.
   void pass(Duration time) {
     audit_.look();
     world_.pass(time);
@@ -170,7 +172,7 @@ TEST_P(DirtyLog, has_each_page_that_the_daemon_changed) {
   for (std::uint32_t who = 0; who < 2; ++who) {
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) receive(who, slot);
   }
-  must(srq_->set_limit(kSlots - 1));  // the first message to b brings an event
+  must(srq_->set_limit(kSlots - 1));  // the first message to b raises an event
   for (int round = 0; round < 60; ++round) {
     const std::uint32_t who = below(2);
     if (open_ < 30) post_requests(who);
@@ -185,7 +187,7 @@ TEST_P(DirtyLog, has_each_page_that_the_daemon_changed) {
   }
   EXPECT_EQ(open_, 0u);
 
-  // A QP that fails: flushed receives, an event.
+  // A QP that fails flushes receives and raises an event.
   const Sge sge = a_->sge(kSource, 8);
   post(*a_, wr::write(1, one(sge), {b_->remote().addr, b_->remote().rkey + 1}));
   std::array<WorkCompletion, 32> done;

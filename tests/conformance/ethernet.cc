@@ -26,7 +26,7 @@ class Ethernet::Plug final : public transport::roce::Link {
     ethernet_.carry(*this, std::span(place_).first(bytes));
   }
   std::size_t room() const override {
-    return ethernet_.blocked_ ? 0 : ethernet_.free_.size() / 2;  // each may be doubled
+    return ethernet_.blocked_ ? 0 : ethernet_.free_.size() / 2;  // each frame may be duplicated
   }
   void flush(Instant /*now*/) override {}
   bool is_up() const override { return true; }

@@ -1,7 +1,7 @@
-// Ethernet: what joins the RoCE links of hosts in one thread: each frame goes to all other links, in the
-// order of sending, or as the weather wants: lost, doubled, late, damaged, by a seed.
+// Ethernet: joins the RoCE links of hosts in one thread. Each frame goes to all other links, in the order of
+// sending. According to the weather and the seed, frames are lost, duplicated, late or damaged.
 //
-// Once it has links it allocates nothing. Thread: one; a Pollable for the loop that the test turns.
+// Once it has links, it allocates nothing. Thread: one; a Pollable for the loop that the test turns.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@
 
 namespace pvrdma::conformance {
 
-// How many of a thousand frames meet which fault.
+// How many of a thousand frames each fault hits.
 struct Weather {
   std::uint32_t drop = 0;
   std::uint32_t duplicate = 0;
-  std::uint32_t late = 0;  // behind up to kLateMost frames that were sent after it
+  std::uint32_t late = 0;  // overtaken by up to kLateMost frames that were sent later
   std::uint32_t damage = 0;
 };
 
@@ -30,7 +30,7 @@ class Ethernet final : public shard::Pollable {
  public:
   Ethernet(std::uint64_t seed, const Weather& weather);
 
-  // The end for one host. Ethernet outlives it.
+  // Makes the link of one host. The Ethernet outlives it.
   std::unique_ptr<transport::roce::Link> plug(transport::roce::FrameHandler& handler);
   // No link has room, until unblock().
   void block() { blocked_ = true; }
@@ -45,17 +45,17 @@ class Ethernet final : public shard::Pollable {
  private:
   class Plug;
   struct Frame {
-    const Plug* from;  // null: it is gone
+    const Plug* from;  // null: the link is gone
     std::size_t bytes;
     std::array<std::byte, roce::kFrameBytesMax> data;
   };
   static constexpr std::size_t kLateMost = 16;
-  static constexpr std::size_t kFramesMost = 1024;  // on their way at a time
+  static constexpr std::size_t kFramesMost = 1024;  // in flight at a time
 
   bool chance(std::uint32_t per_mille) { return per_mille != 0 && random_() % 1000 < per_mille; }
   void carry(const Plug& from, std::span<const std::byte> bytes);
   void add(const Plug& from, std::span<const std::byte> bytes);
-  // Takes the one at that place of the queue.
+  // Takes the frame at that place of the queue.
   Frame& take(std::size_t place);
 
   const Weather weather_;
@@ -64,8 +64,8 @@ class Ethernet final : public shard::Pollable {
   bool tell_room_ = false;
   std::vector<Frame> frames_;         // kFramesMost
   std::vector<std::uint32_t> queue_;  // places in frames_, the oldest first
-  std::vector<std::uint32_t> free_;   // the other places
-  std::vector<Plug*> plugs_;          // borrowed: they leave before they die
+  std::vector<std::uint32_t> free_;   // the unused places in frames_
+  std::vector<Plug*> plugs_;          // borrowed; each removes itself in its destructor
 };
 
 }  // namespace pvrdma::conformance

@@ -1,6 +1,6 @@
-// What a path does with guests' memory by itself, on paths that do: long payload is fetched, of requests and
-// of answers to reads, and however its QP, its region or its memory ends meanwhile, no byte is written into
-// the one guest or read from the other afterwards.
+// Paths that lend guests' memory: the long payload of requests and of answers to reads is fetched. If its QP,
+// region or memory ends meanwhile, in whatever way, no byte is written into one guest or read from the other
+// afterwards.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -18,9 +18,9 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t kBytes = 192 * 1024;
-constexpr std::byte kOld{0x11};     // in the target
-constexpr std::byte kSent{0x22};    // in the source
-constexpr std::byte kReused{0x33};  // in the source, after its end
+constexpr std::byte kOld{0x11};     // bytes in the target
+constexpr std::byte kSent{0x22};    // bytes in the source
+constexpr std::byte kReused{0x33};  // bytes in the source after its end
 
 void fill(RcEndpoint& end, std::byte value) {
   std::memset(end.bytes(), static_cast<int>(value), kBytes);
@@ -61,7 +61,7 @@ std::vector<Ending> endings() {
   return all;
 }
 
-// What is asked for by a, and so who fetches.
+// The kind of request that a posts. It decides which host fetches.
 enum class By : std::uint8_t { kWrite, kRead };
 
 std::uint32_t fetcher(By by) {
@@ -82,13 +82,13 @@ class Loans : public Conformance {
   driver::SendRequest long_one(By by, std::uint64_t id) {
     return request(by, id, a_->sge(0, kBytes), b_->remote());
   }
-  // Until the connection has a bulk QP.
+  // Posts requests until the connection has a bulk QP.
   void warm_up(By by = By::kWrite) {
     const std::uint64_t before = world_.fetched(fetcher(by));
     ASSERT_TRUE(
         world_.wait([&] { return execute(long_one(by, 1)).ok() && world_.fetched(fetcher(by)) != before; }));
   }
-  // It is being fetched when it returns.
+  // Posts a request and returns while its payload is being fetched.
   void begin_slow(const driver::SendRequest& request, By by = By::kWrite) {
     fill(source(by), kSent);
     fill(target(by), kOld);
@@ -122,7 +122,7 @@ TEST_P(Loans, writes_behind_a_long_one_are_fetched_with_it) {
     const Sge sge = a_->sge(i * kEach, kEach);
     post(*a_, wr::write(i, one(sge), b_->remote(i * kEach)));
   }
-  bool together = false;  // all of them, while none is done
+  bool together = false;  // all writes were being fetched and none was done
   ASSERT_TRUE(world_.wait([&] {
     together = together || (world_.fetched(1) == before + 4 && count(*b_, kSent) < kEach);
     return world_.fetched(1) == before + 4;
@@ -144,7 +144,7 @@ TEST_P(Loans, what_a_long_read_asks_for_is_fetched) {
   world_.slow_nics(milliseconds(2));
   const std::uint64_t before = world_.fetched(0);
   post(*a_, long_one(By::kRead, 2));
-  bool together = false;  // all its pieces, while none is here
+  bool together = false;  // several pieces were being fetched and none had arrived
   ASSERT_TRUE(world_.wait([&] {
     const std::uint64_t pieces = world_.fetched(0) - before;
     together = together || (pieces > 1 && count(*a_, kSent) < kBytes / 4);
@@ -156,7 +156,7 @@ TEST_P(Loans, what_a_long_read_asks_for_is_fetched) {
   EXPECT_EQ(count(*a_, kSent), kBytes);
   EXPECT_EQ(world_.counters(0).retransmits, 0U);
   world_.pass(milliseconds(10));
-  must(b_->mr->destroy());  // what was lent is back: nothing has to be stopped
+  must(b_->mr->destroy());  // the loans have ended, so no bulk QP has to be stopped
   const auto other = must(driver::MemoryRegion::of_buffer(b_->pd, *b_->buffer, test::kFullAccess));
   sge_ = a_->sge(0, kBytes);
   const std::uint64_t fetched = world_.fetched(0);
@@ -254,9 +254,9 @@ TEST_P(Loans, nothing_moves_for_a_read_after_an_end) {
   for (const Ending& ending : endings()) expect_no_move_after(ending, GetParam(), By::kRead);
 }
 
-// A guest that is told of a request's end takes its memory back, although the peer may be fetching it still.
+// A guest whose request has failed uses its memory again, even if the peer may still be fetching it.
 TEST_P(Loans, what_has_run_out_of_retries_is_not_read_any_more) {
-  int in_time = 0;  // to be fetched before the retries were used up
+  int in_time = 0;  // how often the fetch began before the retries were used up
   for (int i = 0; i < 16; ++i) {
     connect({.buffer_bytes = kBytes}, {.timeout = 12, .retry_cnt = 0});
     world_.slow_nics(microseconds(1));
@@ -292,7 +292,7 @@ TEST_P(Loans, another_connection_of_the_two_goes_on_at_no_retrys_cost) {
   EXPECT_EQ(world_.counters(1).sequence_naks_sent, 0U);
 }
 
-// What is said of QPs does not wait until nobody else has anything to say.
+// Control messages of bulk QPs do not wait until no other message waits.
 TEST_P(Loans, bulk_qps_come_about_while_pieces_fill_the_path) {
   constexpr std::size_t kConnections = 6;
   constexpr int kDepth = 4;
@@ -322,7 +322,7 @@ TEST_P(Loans, bulk_qps_come_about_while_pieces_fill_the_path) {
   EXPECT_LE(done, 2000) << "all of them in pieces";
 }
 
-// Keys of kernel QPs, which end without a command.
+// Keys of kernel QPs, which can end without a command.
 class LoansByKey : public Loans {
  protected:
   void SetUp() override {
@@ -334,7 +334,7 @@ class LoansByKey : public Loans {
   test::EndpointOptions of_kernel(std::uint32_t adapter) {
     return {.context = &world_.device(adapter).kernel(), .buffer_bytes = kBytes};
   }
-  // Of all of the end's buffer.
+  // A fast-register key of the end's whole buffer.
   std::unique_ptr<driver::MemoryRegion> fast_key(RcEndpoint& end) {
     auto region = must(driver::MemoryRegion::for_fast_register(end.pd, 64));
     must(region->set_page_list(end.buffer->pages()));
@@ -343,7 +343,7 @@ class LoansByKey : public Loans {
     EXPECT_TRUE(await_one(*end.send_cq).ok());
     return region;
   }
-  // After the end of the key by which a slow one is being fetched.
+  // Called after the end of the key with which a slow request is being fetched.
   void expect_nothing_moves(By by = By::kWrite) {
     const std::size_t landed = count(target(by), kSent);
     EXPECT_LT(landed, kBytes) << "the test is too late";
@@ -425,7 +425,7 @@ class LoansOfUnsealedMemory : public Loans {
  protected:
   LoansOfUnsealedMemory() : Loans({.size_bytes = 64u << 20, .seal = driver::GuestRam::Seal::kNone}) {}
 
-  // The highest memory there is; nobody gets what is above it.
+  // Allocates the highest memory, and everything above it.
   std::unique_ptr<driver::Buffer> take_top(driver::GuestRam& ram) {
     constexpr auto kSideBySide = driver::Placement::kContiguous;
     std::vector<std::unique_ptr<driver::Buffer>> all;
@@ -443,7 +443,7 @@ class LoansOfUnsealedMemory : public Loans {
   std::vector<std::unique_ptr<driver::Buffer>> above_;
 };
 
-// A device writes into pages that a VMM has taken away, and reports success: a copy would have hit SIGBUS.
+// A device writes into pages that a VMM has taken away, and reports success. A copy would have raised SIGBUS.
 TEST_P(LoansOfUnsealedMemory, what_is_written_behind_the_end_of_the_file_ends_the_adapter) {
   static const bool installed = (must(guestmem::install_sigbus_handler()), true);
   ASSERT_TRUE(installed);

@@ -1,11 +1,11 @@
-// What must hold whatever a path loses, doubles, delays, reorders, damages and refuses: each request is
-// executed exactly once, and nothing is lost.
+// A path may lose, duplicate, delay, reorder, damage and refuse messages. Still, each request is executed
+// exactly once, and nothing is lost.
 #include "conformance/conformance_test.h"
 
 namespace pvrdma::conformance {
 namespace {
 
-// Much worse than the suite's ordinary ones; yet eight attempts in a row never fail.
+// Much worse than the suite's ordinary faults, but eight attempts in a row never fail.
 transport::FaultSettings bad_faults() {
   return {.drop_ppm = 20'000,
           .duplicate_ppm = 100'000,
@@ -44,7 +44,7 @@ TEST_P(Conformance, atomics_count_exactly_once) {
 TEST_P(Conformance, writes_land_exactly_once_and_in_order) {
   world_.set_faults(bad_faults());
   connect({.buffer_bytes = 1 << 20});
-  // All to one place: a second execution of an older one, later, would show.
+  // All writes go to one place, so a late second execution of an older one would show.
   constexpr std::uint32_t kBytes = 20'000;
   constexpr std::uint32_t kAtATime = 8;
   for (std::uint32_t round = 0; round < 12; ++round) {
@@ -57,7 +57,7 @@ TEST_P(Conformance, writes_land_exactly_once_and_in_order) {
     for (const WorkCompletion& done : await(*a_->send_cq, kAtATime)) EXPECT_TRUE(done.ok());
     const auto stamp = static_cast<std::uint8_t>(round * kAtATime + kAtATime - 1);
     EXPECT_TRUE(b_->holds(32, kBytes, stamp)) << round;
-    // What is still on its way from before must not be executed now.
+    // Copies of earlier requests that are still in flight must not be executed now.
     b_->fill(32, kBytes, 0x99);
     world_.pass(std::chrono::milliseconds(faulty() ? 5 : 0));
     EXPECT_TRUE(b_->holds(32, kBytes, 0x99)) << "round " << round << ": executed again";

@@ -1,5 +1,5 @@
-// No allocation between doorbell and completion, over any path, once everything has reached the size it
-// needs.
+// Over any path, nothing is allocated between doorbell and completion once all containers have reached their
+// size.
 #include "conformance/conformance_test.h"
 #include "support/counted_new.h"
 
@@ -14,7 +14,7 @@ class SteadyState : public Conformance {
   void SetUp() override {
     world_.set_faults({});
     connect();
-    // What a path makes for payload that it fetches is made once.
+    // Makes a path that fetches payload allocate what it needs for that.
     const Sge sge = a_->sge(0, 40'000);
     while (GetParam().can.lends && world_.fetched(1) == 0 && failures_ == 0)
       perform(wr::write(1, one(sge), b_->remote()));

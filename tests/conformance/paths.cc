@@ -34,7 +34,7 @@ class TcpPath final : public HostPath {
                                                around.clock, around.fabric))) {
     settings_.address = address_of(host_ + 1);
     settings_.port = kTestPort;
-    tcp_->configure(settings_);  // listens before anybody dials
+    tcp_->configure(settings_);  // listens before any peer dials
   }
   static std::unique_ptr<HostPath> make(const Surroundings& around) {
     return std::make_unique<TcpPath>(around);

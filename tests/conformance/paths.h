@@ -1,5 +1,5 @@
-// Paths: what the conformance suite runs over. A new kind of path is one entry of all_paths() and the class
-// behind it.
+// The paths over which the conformance suite runs. A new kind of path is one entry of all_paths() and a
+// HostPath.
 //
 // Thread: one.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace pvrdma::conformance {
 
-// What a host's transport is made from. All borrowed.
+// The objects that a host's transport uses. All are borrowed.
 struct Surroundings {
   shard::Loop& loop;
   const Clock& clock;
@@ -30,7 +30,7 @@ struct Surroundings {
   Ethernet& ethernet;
   transport::hca::FakeNetwork& nics;
   transport::hca::HostBook& book;
-  std::uint32_t host;  // its index, from 0
+  std::uint32_t host;  // the host's index, from 0
 };
 
 inline constexpr transport::SegmentId kSegment{.dvs = 7, .vlan = 11};
@@ -39,40 +39,40 @@ inline transport::HostId host_id(std::uint32_t host) {
   return transport::HostId(host + 1);
 }
 
-// One host's transport of the kind under test, with what it needs.
+// One host's transport of the kind under test, with the objects that it needs.
 class HostPath {
  public:
   virtual ~HostPath() = default;
   virtual transport::Transport& transport() = 0;
-  // The hosts to be reached, this one among them. When all of them have been made.
+  // Called when all hosts are made. `hosts` is their number, including this one.
   virtual void meet(std::uint32_t /*hosts*/) {}
-  // From now on there is no room for requests, until unblock(). With `can_be_blocked` only.
+  // From now on there is no room for requests, until unblock(). Only with `can_be_blocked`.
   virtual void block() {}
   virtual void unblock() {}
-  // Ends the connections that other hosts have dialled to this one, as a broken network would; how many. With
-  // `can_be_cut` only.
+  // Ends the connections that other hosts have dialled to this one, as a broken network would, and returns
+  // their number. Only with `can_be_cut`.
   virtual int cut() { return 0; }
-  // How many requests' payload it has fetched from other hosts' guests. With `lends` only.
+  // How many requests' payload the transport has fetched from other hosts' guests. Only with `lends`.
   virtual std::uint64_t fetched() const { return 0; }
-  // When the transport has something to do by itself.
+  // When the transport next has something to do by itself.
   virtual Instant next_deadline() const { return Instant::never(); }
 };
 
 struct Capabilities {
-  bool between_hosts = false;      // its two ends are on different hosts; otherwise on one
+  bool between_hosts = false;      // its two ends are on different hosts; otherwise on the same one
   bool between_strangers = false;  // each host's ports are native endpoints to the others
-  bool waits_in_kernel = false;    // messages are where no clock of the test's can see them
+  bool waits_in_kernel = false;    // messages in flight may be in the kernel, outside the test's clock
   bool can_be_cut = false;
   bool can_be_blocked = false;
   bool may_lose_datagrams = true;
-  bool lends = false;  // long payload is fetched, once two VMs have spoken for a while
+  bool lends = false;  // long payload is fetched, once two VMs have exchanged messages for a while
 };
 
 struct PathUnderTest {
   std::string name;
   std::unique_ptr<HostPath> (*make)(const Surroundings& around);
   Capabilities can;
-  bool faulty = false;                              // inside a fault decorator
+  bool faulty = false;                              // the transport is inside a fault decorator
   Weather weather{};                                // of the Ethernet, for paths over it
   DoorbellMode doorbells = DoorbellMode::kTrapped;  // of all adapters
 };
@@ -83,7 +83,7 @@ inline std::ostream& operator<<(std::ostream& out, const PathUnderTest& path) {
 
 const std::vector<PathUnderTest>& all_paths();
 
-// What a fault decorator does to everything that passes in the suite, unless a case says otherwise.
+// The faults that a fault decorator injects in the suite, unless a case sets others.
 transport::FaultSettings ordinary_faults();
 
 }  // namespace pvrdma::conformance

@@ -1,4 +1,4 @@
-// Paths that come and go: no room, connections cut, peers that vanish, a GID that moves.
+// Paths that change: no room, cut connections, peers that vanish, a GID that moves.
 #include "conformance/conformance_test.h"
 
 namespace pvrdma::conformance {
@@ -10,7 +10,7 @@ namespace {
 TEST_P(Conformance, without_room_requests_wait_and_none_is_lost) {
   if (!faulty() && !can().can_be_blocked) GTEST_SKIP() << "this path has room for every request";
   world_.set_faults({});
-  // For as long as there is no room the answer's time runs, as a peer may be gone for good.
+  // The time for an answer also runs while there is no room, because the peer may be gone for good.
   connect({}, {.timeout = 17});
   const Sge warm = a_->sge(0, 8);
   EXPECT_TRUE(execute(wr::write(0, one(warm), b_->remote())).ok());
@@ -41,7 +41,7 @@ TEST_P(Conformance, without_room_requests_wait_and_none_is_lost) {
 TEST_P(Conformance, a_cut_costs_no_retry) {
   if (!can().can_be_cut) GTEST_SKIP() << "this path has no connection that could be cut";
   world_.set_faults({});
-  // Without a retry to spend; its time limit is far longer than what it takes to be connected again.
+  // There are no retries, and the time limit is far longer than a new connection takes.
   connect({.buffer_bytes = 4 << 20}, {.timeout = 20, .retry_cnt = 0});
   constexpr std::uint32_t kBytes = 300'000;
   const Sge result = a_->sge(3 << 20, 8);
@@ -86,7 +86,7 @@ TEST_P(Conformance, an_adapter_that_goes_while_it_is_asked_exceeds_the_retries) 
   world_.remove(1);
   const auto done = await(*a_->send_cq, 4);
   ASSERT_EQ(done.size(), 4U);
-  // A path that delivers at once may be through with the first of them.
+  // A path that delivers at once may have completed the first ones.
   EXPECT_TRUE(done[3].status == Status::kFlushed || done[3].status == Status::kRetryExceeded || done[3].ok());
   EXPECT_EQ(execute(wr::write(9, one(sge), {0x1000, 0x200})).ok(), false);
   EXPECT_EQ(state_of(*a_), abi::QpState::kErr);
@@ -97,7 +97,7 @@ TEST_P(Conformance, a_transport_that_is_gone_exceeds_the_retries) {
   const Sge sge = a_->sge(0, 1 << 20);
   for (std::uint64_t i = 0; i < 4; ++i) post(*a_, wr::write(i, one(sge), b_->remote()));
   world_.find_doorbells();
-  world_.drop_transport(1);  // the peer's daemon, or this one's
+  world_.drop_transport(1);  // the peer's transport, or this adapter's own within a host
   const auto done = await(*a_->send_cq, 4);
   EXPECT_EQ(done.size(), 4U);
   EXPECT_FALSE(execute(wr::write(9, one(sge), b_->remote())).ok());
@@ -150,7 +150,7 @@ TEST_P(ThreeAdapters, messages_follow_a_gid_to_another_adapter_and_back) {
   EXPECT_TRUE(await_one(*to.send_cq).ok());
   EXPECT_TRUE(holder.holds(0, 64, 3));
 
-  // And back: the old connection has lost nothing but time.
+  // The GID moves back: the old connection has lost only time.
   world_.unbind(2, 1, moving);
   world_.bind(1, 0, moving);
   const WorkCompletion done = await_one(*a_->send_cq);

@@ -1,4 +1,4 @@
-// Every kind of request over every path: order, contents, completions, and what a peer refuses.
+// Every kind of request over every path: order, contents, completions, and refusals by a peer.
 #include "conformance/conformance_test.h"
 
 namespace pvrdma::conformance {
@@ -60,7 +60,7 @@ TEST_P(Conformance, sends_meet_receives_in_order) {
   }
 }
 
-// What QUERY_QP tells, whatever the path cut the messages into (ADR 13).
+// QUERY_QP reports the same PSNs at both ends, however the path splits messages (ADR 13).
 TEST_P(Conformance, both_ends_count_the_same_packets) {
   connect({}, {.timeout = kTimeout, .first_psn = 0xff'fffa});  // wraps
   const auto psn = [](RcEndpoint& end) { return must(end.qp->query()); };
@@ -162,8 +162,8 @@ TEST_P(Conformance, messages_of_nothing_complete_at_both_ends) {
   EXPECT_TRUE(is_empty(*b_->recv_cq));
 }
 
-// --- Refusals: the status, and both ends' states. Without faults: a QP that has refused is in ERR and
-// repeats no NAK that was lost. ---
+// --- Refusals: the status, and both ends' states. Without faults, because a QP that has refused is in ERR
+// and does not repeat a lost NAK. ---
 
 TEST_P(Conformance, a_wrong_rkey_is_refused) {
   world_.set_faults({});

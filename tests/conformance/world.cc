@@ -13,9 +13,9 @@ namespace {
 
 using test::must;
 
-// What a turn with work takes, so that time never stands still.
+// How long a turn with work takes, so that time always passes.
 constexpr Duration kWorkTakes = std::chrono::microseconds(1);
-// How long the kernel is waited for at a time.
+// How long a turn waits for the kernel.
 constexpr Duration kStep = std::chrono::milliseconds(1);
 
 }  // namespace
