@@ -6,7 +6,7 @@
 namespace pvrdma::model {
 namespace {
 
-// Where things are in memory.
+// Addresses in memory.
 constexpr std::uint8_t kCqWord = 1;
 constexpr std::uint8_t kQpWord = 2;
 constexpr std::uint8_t producer_of(std::uint8_t cq) {
@@ -21,7 +21,7 @@ constexpr std::uint8_t posted_to(std::uint8_t ring) {
 constexpr std::uint8_t kSrqWord = posted_to(kRings);
 static_assert(kSrqWord <= kAddresses);
 
-// What the words hold.
+// The bits of the words.
 constexpr std::uint8_t kArm = 8;
 constexpr std::uint8_t kPoll = 4;
 constexpr std::uint8_t doorbell(std::uint8_t action, std::uint8_t index) {
@@ -33,9 +33,9 @@ constexpr std::uint8_t kReceive = 8;
 using State = Doorbells::State;
 using Sleeper = Doorbells::Sleeper;
 
-constexpr std::uint8_t kIndex = 3;  // the bits of a word that say of which CQ, QP or SRQ
+constexpr std::uint8_t kIndex = 3;  // the bits of a word that name a CQ, QP or SRQ
 
-// Halves of a QP, a bit each.
+// The halves of a QP, one bit each.
 constexpr std::uint8_t kSends = 1;
 constexpr std::uint8_t kReceives = 2;
 constexpr std::uint8_t ring_of(std::uint8_t qp, std::uint8_t half) {
@@ -81,7 +81,7 @@ const char* Doorbells::wrong_end(const State& state) const {
   return nullptr;
 }
 
-// The oldest store of any thread reaches memory.
+// Adds the steps in which a thread's oldest store reaches memory.
 void Doorbells::drains(const State& state, Steps& out) const {
   for (std::uint8_t cq = 0; cq < bounds_.sleepers; ++cq) {
     if (state.sleepers[cq].buffer.empty()) continue;
@@ -102,7 +102,7 @@ void Doorbells::drains(const State& state, Steps& out) const {
   }
 }
 
-// Each step is one load and what follows of it, up to the next load.
+// Each step is one load and everything that follows from it, up to the next load.
 void Doorbells::sleeper_steps(const State& state, std::uint8_t cq, Steps& out) const {
   State next = state;
   Sleeper& sleeper = next.sleepers[cq];
@@ -228,7 +228,7 @@ void Doorbells::look(const State& state, Steps& out) const {
   out.push_back({next, "the page is found not empty", -1});
 }
 
-// The exchange: a locked operation.
+// The exchange of the words, a locked operation.
 void Doorbells::take_words(const State& state, Steps& out) {
   State next = state;
   if (is(Mutation::kLoadAndStore)) {
@@ -270,7 +270,7 @@ void Doorbells::take_qp_word(State& state) {
   if (says_send || state.failed[qp] != 0 || !is(Mutation::kReceiveWordRunsNoSend))
     state.running[qp] |= kSends;
   if (!says_send || !is(Mutation::kSendWordFlushesSends)) state.running[qp] |= kReceives;
-  // The only QP of a context hides nobody's.
+  // The only QP of a context hides no other QP's word.
   if (bounds_.qps > 1 && !is(Mutation::kNoScan)) state.scan_left = bounds_.qps;
 }
 
@@ -281,7 +281,7 @@ void Doorbells::arm(const State& state, Steps& out) {
   next.cq_word = 0;
   next.doing = State::kAny;
   cq.armed = 1;
-  cq.epochs_ahead = 0;  // no ARM that was hidden before asks for more
+  cq.epochs_ahead = 0;  // an ARM that was overwritten before asks for nothing more
   if (cq.unannounced != 0) {
     if (state.daemon.load(consumer_of(index), state.memory) == cq.pushed) {
       cq.unannounced = 0;
@@ -370,7 +370,7 @@ void Doorbells::run(const State& state, std::uint8_t qp, std::uint8_t half, Step
 std::uint8_t Doorbells::work_of(const State& state, std::uint8_t qp) {
   std::uint8_t work = 0;
   for (const std::uint8_t half : {kSends, kReceives}) {
-    if (half == kReceives && state.failed[qp] == 0) continue;  // it waits for messages
+    if (half == kReceives && state.failed[qp] == 0) continue;  // receives wait for messages
     const std::uint8_t ring = ring_of(qp, half);
     if (state.daemon.load(posted_to(ring), state.memory) != state.executed[ring]) work |= half;
   }

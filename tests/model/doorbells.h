@@ -1,24 +1,28 @@
-// Doorbells: the protocol between a guest that rings mapped doorbells and the daemon that looks for them, as
-// a model for explore(): nothing of src/ is in it, it is the rules of docs/adr/0014-mapped-doorbells.md, as
-// device/doorbell_poller.h and verbs/completion_watch.h have them, written down once more.
+// Doorbells: a model for explore() of the protocol between a guest that rings mapped doorbells and the daemon
+// that polls them. It uses no code of src/. It repeats the rules of docs/adr/0014-mapped-doorbells.md, which
+// device/doorbell_poller.h and verbs/completion_watch.h implement.
 //
-// One doorbell page. Its CQ word, QP word and SRQ word hold what was written last; 0 is nothing. Sleepers are
-// guest threads with a CQ each; posters are others, which post to the rings of their lists, one work request
-// each time. Each QP's completions go to a CQ or to nobody; completions of other origin come at any time.
-// Messages come at any time, too, and wait until there is a receive for them in their QP's own ring or its
-// SRQ's, as an RNR NAK lets a peer do. QPs that are to fail do so at any time: from then on they flush, and
-// take no message. The daemon is one thread that does, in any order and for ever: append a completion, take a
-// receive for a message, run a QP, look at the page, look at the next QP of a scan, look at a watched CQ.
+// There is one doorbell page. Its CQ word, QP word and SRQ word have the last value written; 0 means nothing.
+// Sleepers are guest threads with a CQ each. Posters are other guest threads; each posts one work request
+// after the other to the rings of its list. Each QP's completions go to a CQ or nowhere; completions of other
+// origin come at any time. Messages also come at any time, and wait until there is a receive for them in
+// their QP's own ring or its SRQ's, as a peer does after an RNR NAK. QPs that must fail do so at any time;
+// from then on they flush, and take no message. The daemon is one thread that, in any order and for ever,
+// appends a completion, takes a receive for a message, runs a QP, looks at the page, looks at the next QP of
+// a scan, or looks at a watched CQ.
 //
-// What is left out. A ring is its two indices, as store buffers keep its contents before them; it never wraps
-// or fills. Time is any: a CQ may be due at each look at which its consumer index has not moved. Solicited
-// ARMs, budgets, several contexts, their coming and going, and commands are not there. Raising an event
-// is a locked operation of the daemon, as the system call behind it is. Whoever can go on and whatever store
-// waits does so in the end, however late: a sequence ends only where nothing can happen but looks that find
-// nothing. There no guest may sleep on a completion, no posted work may wait, and no message for a receive
-// that is there. (The SRQ word needs no look for that, and is there to show that it needs none.)
+// The model simplifies. A ring is only its two indices, because store buffers keep its contents in order
+// before them; it never wraps or fills. Time is arbitrary: a CQ may be due at each look at which its consumer
+// index has not moved. There are no solicited ARMs, no budgets and no commands, and only one context, which
+// always exists. Raising an event is a locked operation of the daemon, like the system call that does it.
 //
-// Epochs are counted by their difference to what a CQ has cleared, as nothing else is asked of them.
+// Every thread that can continue, and every store that waits, does so in the end, however late. So a sequence
+// ends only in a state in which nothing can happen but looks that find nothing. In that state no guest may
+// sleep on a completion, no posted work may wait, and no message may wait for a receive that is there. (The
+// daemon never needs to look at the SRQ word for that; the model has the word to show this.)
+//
+// Of epochs, the model only keeps the difference to the epoch that a CQ has cleared, because the rules need
+// nothing else.
 #pragma once
 
 #include <array>
@@ -37,7 +41,7 @@ inline constexpr std::size_t kRings = 2 * kQps + kSrqs;
 inline constexpr std::size_t kPosters = 2;
 inline constexpr std::uint8_t kNobody = 0xff;
 
-// Rings that guests post to, by number: the send rings of the QPs, their receive rings, the SRQs.
+// The numbers of the rings to which guests post: the send rings of the QPs, their receive rings, the SRQs.
 constexpr std::uint8_t receives(std::uint8_t qp) {
   return static_cast<std::uint8_t>(kQps + qp);
 }
@@ -45,46 +49,47 @@ constexpr std::uint8_t shared_receives(std::uint8_t srq) {
   return static_cast<std::uint8_t>(2 * kQps + srq);
 }
 
-// What a consumer does between waking up and sleeping.
+// How a consumer goes to sleep after it was woken.
 enum class Consumer : std::uint8_t {
-  kPollArmPoll,   // takes what is there, arms, looks once more; events are kept for it
-  kArmPoll,       // arms, then takes what is there; events are kept for it
-  kKernelPolled,  // as kPollArmPoll, but an event is lost on it while it takes: it is scheduled already
+  kPollArmPoll,   // takes all completions, arms, looks again; events are kept for it
+  kArmPoll,       // arms, then takes all completions; events are kept for it
+  kKernelPolled,  // as kPollArmPoll, but an event while it takes completions has no effect
 };
 
-// The rules of the daemon, each of which can be broken.
+// Ways to break a rule of the daemon.
 enum class Mutation : std::uint8_t {
   kNone,
-  kNoMaybeRule,            // a CQ is armed only by an ARM that was seen
-  kLoadAndStore,           // takes the words by a load and a store of 0
-  kEmptyRingClearsMaybe,   // what was maybe armed is not, when the ring is found empty
-  kGivesUpWhenMoved,       // watches a CQ no more whose consumer index has moved
-  kStopsAfterEmptyLook,    // looks again only when it has work anyhow
-  kNoScan,                 // runs only the QP that it saw
-  kFiringClearsNextEpoch,  // an epoch too much: of a word that was not taken yet
-  kPollWordsAreNoNews,     // a word that is a POLL begins no epoch
-  kFiringKeepsMaybe,       // firing leaves the CQ maybe armed
-  kReceiveWordRunsNoSend,  // a word that says receive runs only a QP that flushes
-  kSendWordFlushesSends,   // one that says send flushes no receives
-  kScanSkipsFailed,        // the scan looks for sends to be executed, not for work to be flushed
-  kReceivesByTheirWords,   // a message takes only receives of which a word was found
+  kNoMaybeRule,            // only an observed ARM arms a CQ
+  kLoadAndStore,           // takes the words with a load and a store of 0
+  kEmptyRingClearsMaybe,   // an empty ring makes a CQ that is maybe armed not armed
+  kGivesUpWhenMoved,       // stops watching a CQ whose consumer index has moved
+  kStopsAfterEmptyLook,    // looks again only if it has other work
+  kNoScan,                 // runs only the QP whose word it saw
+  kFiringClearsNextEpoch,  // also clears the epoch of a word that is not taken yet
+  kPollWordsAreNoNews,     // a POLL word begins no epoch
+  kFiringKeepsMaybe,       // after firing, the CQ is still maybe armed
+  kReceiveWordRunsNoSend,  // a receive word runs only a QP that flushes
+  kSendWordFlushesSends,   // a send word flushes no receives
+  kScanSkipsFailed,        // the scan looks for sends to execute, but not for work to flush
+  kReceivesByTheirWords,   // a message takes only receives that a word announced
 };
 
 struct Bounds {
   std::uint8_t sleepers = 1;
   Consumer consumer = Consumer::kPollArmPoll;
   bool polls_write = false;                               // an empty look writes POLL and looks again
-  std::array<std::uint8_t, kCqs> messages{};              // completions of other origin, of each CQ
-  std::array<std::vector<std::uint8_t>, kPosters> posts;  // to which rings, in this order
+  std::array<std::uint8_t, kCqs> messages{};              // completions of other origin, by CQ
+  std::array<std::vector<std::uint8_t>, kPosters> posts;  // the rings to which each poster posts, in order
   std::uint8_t qps = kQps;                                // of the context
-  std::array<std::uint8_t, kQps> arriving{};              // messages to each QP, which need receives
-  std::array<bool, kQps> failing{};                       // fails at some time
+  std::array<std::uint8_t, kQps> arriving{};              // messages to each QP; each needs a receive
+  std::array<bool, kQps> failing{};                       // whether the QP fails at some time
   std::array<std::uint8_t, kQps> srq_of{kNobody, kNobody};
   std::array<std::uint8_t, kQps> cq_of{kNobody, kNobody};
   Mutation mutation = Mutation::kNone;
 };
 
-// What happened somewhere in an exploration: without all of it, a model that finds nothing has shown nothing.
+// What happened somewhere in an exploration. An exploration that finds no error shows something only if all
+// of this happened.
 struct Seen {
   bool fired_at_push = false;
   bool fired_at_late_arm = false;
@@ -94,7 +99,7 @@ struct Seen {
   bool found_hidden_work = false;
   bool found_hidden_flush = false;
   bool found_send_behind_receive = false;
-  bool waited_again = false;  // the consumer index had moved when time was up
+  bool waited_again = false;  // the consumer index had moved when the time was over
 };
 
 class Doorbells {
@@ -103,26 +108,26 @@ class Doorbells {
     enum Doing : std::uint8_t { kTakes, kTakesAgain, kLooks, kLooksAgain, kSleeps };
     std::uint8_t doing = kTakes;
     std::uint8_t taken = 0;
-    std::uint8_t event = 0;  // one waits for it
-    std::uint8_t armed = 0;  // has written ARM since the last event was raised
+    std::uint8_t event = 0;  // 1: an event waits for it
+    std::uint8_t armed = 0;  // 1: it has written ARM since the last event was raised
     StoreBuffer buffer;
     bool operator==(const Sleeper&) const = default;
   };
   struct Poster {
-    std::uint8_t posted = 0;  // of its list
+    std::uint8_t posted = 0;  // entries of its list
     StoreBuffer buffer;
     bool operator==(const Poster&) const = default;
   };
   struct Cq {
-    std::uint8_t to_come = 0;  // completions of other origin
+    std::uint8_t to_come = 0;  // completions of other origin still to come
     std::uint8_t pushed = 0;
-    std::uint8_t armed = 0;  // exactly
+    std::uint8_t armed = 0;  // 1: by an observed ARM
     std::uint8_t unannounced = 0;
     enum Watched : std::uint8_t { kNot, kUnasked, kFresh, kWaiting };
     std::uint8_t watched = kNot;
-    std::uint8_t consumer_seen = 0;  // with kWaiting
-    std::int8_t epochs_ahead = 0;    // of what is cleared, 1 at most: > 0 is maybe armed
-    std::uint8_t needless = 0;       // events that nobody had armed for, in this epoch
+    std::uint8_t consumer_seen = 0;  // only with kWaiting
+    std::int8_t epochs_ahead = 0;    // of the cleared epoch, at most 1; > 0: maybe armed
+    std::uint8_t needless = 0;       // events in this epoch without an ARM
     bool operator==(const Cq&) const = default;
   };
   struct State {
@@ -132,22 +137,22 @@ class Doorbells {
     std::array<Poster, kPosters> posters;
     // The daemon.
     StoreBuffer daemon;
-    std::array<std::uint8_t, kRings> executed{};  // or flushed, or taken by a message
-    std::array<std::uint8_t, kRings> told{};      // with a mutation only: receives, at their last word
+    std::array<std::uint8_t, kRings> executed{};  // by ring: executed, flushed, or taken by a message
+    std::array<std::uint8_t, kRings> told{};      // only with a mutation: receives announced by words
     std::array<std::uint8_t, kQps> arriving{};
     std::array<std::uint8_t, kQps> to_fail{};
     std::array<std::uint8_t, kQps> failed{};
-    std::array<std::uint8_t, kQps> running{};  // what has work, as far as is known: kSends, kReceives
+    std::array<std::uint8_t, kQps> running{};  // the halves known to have work: kSends, kReceives
     enum Doing : std::uint8_t { kAny, kTakesWords, kArms };
     std::uint8_t doing = kAny;
-    std::uint8_t cq_word = 0;  // what the look found
+    std::uint8_t cq_word = 0;  // found by the look
     std::uint8_t qp_word = 0;
-    std::uint8_t srq_word = 0;      // with a mutation only
-    std::uint8_t firing = kNobody;  // the CQ for which it raises an event next
+    std::uint8_t srq_word = 0;      // only with a mutation
+    std::uint8_t firing = kNobody;  // the CQ whose event it raises next
     std::uint8_t scan_left = 0;
     std::uint8_t scan_next = 0;
-    std::uint8_t looks = 1;                // 0: has stopped looking at the page, by a mutation
-    std::array<std::uint8_t, 6> unused{};  // a state is whole words
+    std::uint8_t looks = 1;                // 0: a mutation has stopped looking at the page
+    std::array<std::uint8_t, 6> unused{};  // pads a state to whole words
     bool operator==(const State&) const = default;
   };
 
@@ -173,7 +178,7 @@ class Doorbells {
   void qp_steps(const State& state, std::uint8_t qp, Steps& out);
   void take_qp_word(State& state);
   void run(const State& state, std::uint8_t qp, std::uint8_t half, Steps& out);
-  // The halves of a QP that hold what is to be executed or flushed.
+  // The halves of a QP with work to execute or flush.
   static std::uint8_t work_of(const State& state, std::uint8_t qp);
   std::uint8_t receive_ring_of(std::uint8_t qp) const {
     return bounds_.srq_of[qp] == kNobody ? receives(qp) : shared_receives(bounds_.srq_of[qp]);

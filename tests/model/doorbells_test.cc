@@ -1,5 +1,5 @@
-// That no wake-up and no work is lost, in every interleaving of small cases; and that each rule of the daemon
-// is needed: without it, one of the same cases ends badly.
+// No wake-up and no work is lost, in every interleaving of small cases. And each rule of the daemon is
+// needed: without it, one of the same cases ends badly.
 #include "doorbells.h"
 
 #include <iostream>
@@ -156,7 +156,7 @@ struct Mutant {
   const char* wrong;
 };
 
-// One thread posts to `rings`, one after the other, and nobody sleeps.
+// One thread posts to `rings`, one after the other, and there are no sleepers.
 Bounds posts(std::vector<std::uint8_t> rings, Bounds rest) {
   rest.sleepers = 0;
   rest.posts[0] = std::move(rings);
@@ -171,8 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"maybe_armed",
                {.sleepers = 2, .messages = {2, 0}, .mutation = Mutation::kNoMaybeRule},
                kSleepsOn},
-        // It takes a doorbell of a QP to show it: an ARM that the late 0 erases was written before the next
-        // event was raised, which is a locked operation and satisfies it.
+        // Only a QP's doorbell shows this. An ARM that the late 0 erases was written before the next event,
+        // and that event satisfies it, because raising it is a locked operation.
         Mutant{"words_are_taken_by_an_exchange", posts({0, 1}, {.mutation = Mutation::kLoadAndStore}),
                kNeverExecuted},
         Mutant{"maybe_armed_outlives_an_empty_ring",
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"looks_never_stop_for_posts", posts({0, 1}, {.mutation = Mutation::kStopsAfterEmptyLook}),
                kNeverExecuted},
         Mutant{"other_qps_are_scanned", posts({0, 1}, {.mutation = Mutation::kNoScan}), kNeverExecuted},
-        // One QP: of a context's others the rings are looked at anyhow.
+        // With one QP, because the rings of a context's other QPs are scanned anyhow.
         Mutant{"a_receives_word_runs_the_sends",
                posts({0, receives(0)}, {.qps = 1, .mutation = Mutation::kReceiveWordRunsNoSend}),
                kNeverExecuted},

@@ -1,14 +1,15 @@
-// explore(): walks all states that a model can reach, breadth first, so that what it finds wrong it tells by
-// a shortest sequence of steps.
+// explore(): visits all states that a model can reach, breadth first. So if a state is wrong, it reports a
+// shortest sequence of steps to it.
 //
-// A Model is a pure description. It has
+// A Model is a pure description. It has:
 //   State start() const;
 //   void steps(const State&, std::vector<Step<State>>&);  appends each step, none of which changes nothing
 //   const char* wrong(const State&) const;      what is wrong with a state; null: nothing
 //   const char* wrong_end(const State&) const;  the same of a state without steps
-// Besides, no sequence of steps may be endless: so each run ends in a state without steps, however unfair.
+// No sequence of steps may be endless. So each run ends in a state without steps, however unfair the
+// scheduling is.
 //
-// All states are kept, each with some 40 bytes beside it. Thread: one.
+// All states are kept, with about 40 bytes for each besides. Thread: one.
 #pragma once
 
 #include <algorithm>
@@ -24,20 +25,20 @@
 
 namespace pvrdma::model {
 
-inline constexpr std::size_t kStatesMax = 20'000'000;  // beyond it the model's bounds are a mistake
+inline constexpr std::size_t kStatesMax = 20'000'000;  // with more, the model's bounds are a mistake
 
 template <typename State>
 struct Step {
   State next;
   const char* what;  // for people
-  int whose;         // number of the thread or queue that `what` is about; -1: none
+  int whose;         // the number of the thread or queue in `what`; -1: no number
 };
 
 struct Exploration {
   std::size_t states = 0;
   std::size_t ends = 0;            // states without steps
   std::string wrong;               // empty: nothing
-  std::vector<std::string> trace;  // how it came to that
+  std::vector<std::string> trace;  // the steps to the wrong state
 };
 
 template <typename Model>
@@ -54,7 +55,7 @@ class Explorer {
     find_or_add(model_.start(), kNone);
     std::vector<Step<State>> steps;
     for (std::uint32_t at = 0; at < states_.size(); ++at) {
-      const State state = states_[at];  // a copy: adding moves them
+      const State state = states_[at];  // a copy, because adding moves the states
       if (const char* wrong = model_.wrong(state)) return failed(wrong, at);
       first_edge_.push_back(static_cast<std::uint32_t>(edges_.size()));
       steps.clear();
@@ -106,7 +107,7 @@ class Explorer {
     }
   }
 
-  // Takes away states that nothing left leads to, until none is left or the rest goes round in circles.
+  // Removes states to which no remaining state leads, repeatedly. If some remain, they form a circle.
   bool always_ends() const {
     std::vector<std::uint32_t> leading_here(states_.size(), 0);
     for (const std::uint32_t to : edges_) ++leading_here[to];
@@ -140,9 +141,9 @@ class Explorer {
 
   Model& model_;  // borrowed
   std::vector<State> states_;
-  std::vector<std::uint32_t> parents_;     // of each state
-  std::vector<std::uint32_t> first_edge_;  // of each state that was visited, and one more
-  std::vector<std::uint32_t> edges_;       // where the steps lead
+  std::vector<std::uint32_t> parents_;     // by state
+  std::vector<std::uint32_t> first_edge_;  // by visited state, and one more
+  std::vector<std::uint32_t> edges_;       // the states to which the steps lead
   std::vector<std::uint32_t> slots_;       // hash table of states, at most half full
 };
 

@@ -1,4 +1,4 @@
-// The explorer, and the store buffers by what x86 processors are known to do and not to do.
+// Tests of the explorer, and of the store buffers against known behaviour of x86 processors.
 #include "explore.h"
 
 #include "gmock/gmock.h"
@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Counts by 1 or 2 up to `last`, which is wrong; or round and round.
+// Counts by 1 or 2 up to `last`, which may be wrong, or starts again there.
 struct Counter {
   struct State {
     std::uint64_t value = 0;
@@ -61,7 +61,7 @@ struct Litmus {
     std::array<StoreBuffer, 2> buffers;
     std::array<std::uint8_t, 2> at{};  // the thread's next step
     std::array<std::uint8_t, 2> loaded{};
-    std::array<std::uint8_t, 4> unused{};  // a state is whole words
+    std::array<std::uint8_t, 4> unused{};  // pads a state to whole words
     bool operator==(const State&) const = default;
   };
   enum class Test { kStoreLoad, kStoreLockedLoad, kOwnStore, kStoreStore };

@@ -1,8 +1,8 @@
-// Memory as threads of an x86 processor see it (x86-TSO): each thread's stores wait in its store buffer,
-// first in first out, and reach memory at any later time; a load finds the thread's own waiting store first;
-// a locked operation waits until the buffer is empty.
+// Memory as threads of an x86 processor see it (x86-TSO). Each thread's stores wait in its store buffer and
+// reach memory in order, at any later time. A load finds the thread's own waiting store first. A locked
+// operation waits until the buffer is empty.
 //
-// A store with a full buffer has to wait, as on a real processor, whose buffer is longer. Thread: one.
+// A store waits while the buffer is full, as on a real processor, whose buffer is longer. Thread: one.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct Memory {
 };
 
 struct StoreBuffer {
-  std::array<std::uint8_t, kBufferStores> stores{};  // oldest first, address and value; 0: none
+  std::array<std::uint8_t, kBufferStores> stores{};  // oldest first, address and value; 0: no store
 
   bool operator==(const StoreBuffer&) const = default;
 

@@ -1,7 +1,8 @@
-// Saved adapters as versions of the daemon wrote them (*.state), each with its text (*.txt): a version reads
-// what those before it wrote, so what is in a stream cannot change by accident.
+// Saved adapters that versions of the daemon wrote (*.state), each with its text (*.txt). A version reads the
+// files of earlier versions, so the format cannot change by accident.
 //
-// PVRDMA_WRITE_STATE=FOLDER writes those of today there, for a release or a new version of a record.
+// PVRDMA_WRITE_STATE=FOLDER writes the current version's files there, for a release or a new version of a
+// record.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -23,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using driver::Sge;
 
-// Small, so that a text can be read, and said here, so that no other default makes it another adapter.
+// Small limits keep the text readable. They are given here so that a changed default does not change the
+// adapter.
 TestbenchOptions options(DoorbellMode doorbells) {
   TestbenchOptions out;
   out.hardware_version = HardwareVersion::k14;
@@ -53,7 +55,7 @@ std::span<const Sge> one(const Sge& sge) {
   return {&sge, 1};
 }
 
-// An adapter with objects of all kinds, work under way, and events and doorbells that wait.
+// An adapter with objects of all kinds, work in progress, and waiting events and doorbells.
 class Saved {
  public:
   explicit Saved(DoorbellMode doorbells) : bench_(options(doorbells)) {
@@ -93,7 +95,7 @@ class Saved {
     }
     all_memory_ = must(driver::MemoryRegion::of_all_memory(*kernel_pd_, abi::kAccessLocalWrite));
     fast_ = must(driver::MemoryRegion::for_fast_register(*kernel_pd_, 8));
-    { const RcEndpoint gone(here, gid_of(0)); }  // numbers do not begin at the beginning
+    { const RcEndpoint gone(here, gid_of(0)); }  // so that numbers do not begin at the first one
   }
 
   void work() {
@@ -106,7 +108,7 @@ class Saved {
     must(a_->send_cq->arm());
     must(c_->recv_cq->arm(driver::CompletionQueue::Solicited::kOnly));
     bench_.advance(std::chrono::milliseconds(3));
-    // Nobody has a receive for it.
+    // There is no receive for this message.
     const Sge two[] = {a_->sge(0, 100), a_->sge(8192, 200)};
     ASSERT_TRUE(a_->qp->post_send(driver::wr::send_imm(4, two, 5)).ok());
     ASSERT_TRUE(a_->qp->post_send(driver::wr::read(5, one(sge), b_->remote())).ok());
@@ -116,7 +118,7 @@ class Saved {
   void leave_waiting() {
     must(bench_.device(0).write_register(abi::Register::kImr, abi::kInterruptAsyncEvent));
     for (int i = 0; i < 515; ++i) adapter().set_link(i % 2 != 0);
-    if (options_are_mapped()) must(a_->recv_cq->arm());  // a store that nobody has looked at
+    if (options_are_mapped()) must(a_->recv_cq->arm());  // a store that the daemon has not seen
   }
   bool options_are_mapped() const { return adapter().info().doorbells == DoorbellMode::kMapped; }
 
@@ -174,7 +176,8 @@ TEST(GoldenState, SaysWhatItSaid) {
         << path;
 }
 
-// Into an adapter that has no client yet: addresses are the guest's, and translated when they are used.
+// Loads into an adapter without a client: addresses are guest-physical, and are translated only when they are
+// used.
 TEST(GoldenState, IsLoadedAndGoesOn) {
   for (const fs::path& path : golden_files()) {
     if (doorbells_of(path) == DoorbellMode::kMapped && !device::kHostIsX86) continue;
@@ -196,7 +199,8 @@ TEST(GoldenState, IsLoadedAndGoesOn) {
   }
 }
 
-// The records of a printed state, and the fields of each in order, whatever their values and however many.
+// The kinds of records of a printed state, and the fields of each in order, regardless of their values and
+// number.
 std::vector<std::string> format_of(const std::string& text) {
   std::vector<std::string> format;
   std::string record;
@@ -210,7 +214,7 @@ std::vector<std::string> format_of(const std::string& text) {
   return format;
 }
 
-// Other fields for the same versions are another format without a word about it.
+// Changed fields without a changed version of the record would be a silent change of the format.
 TEST(GoldenState, HasTheFormatOfThisVersion) {
   for (const DoorbellMode doorbells : {DoorbellMode::kTrapped, DoorbellMode::kMapped}) {
     if (doorbells == DoorbellMode::kMapped && !device::kHostIsX86) continue;
