@@ -1,7 +1,7 @@
 // What single commands of a guest, and questions of the control plane, cost the shard at the limits of an
-// adapter: everybody else waits meanwhile.
+// adapter. All other guests wait meanwhile.
 //
-// Promise (docs/performance.md): each a few milliseconds at most, however many objects there are.
+// Promise (docs/performance.md): each takes a few milliseconds at most, however many objects there are.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -87,7 +87,7 @@ class Adapter {
                              .page_count = page_count,
                              .page_directory = directory});
   }
-  // 1 GiB of scattered pages, each named once.
+  // A directory of 1 GiB of scattered pages, each named once.
   std::uint64_t scattered_directory() {
     std::vector<guestmem::GuestPhys> pages = memory_.adjacent_pages(guestmem::kMaxDirectoryPages);
     std::shuffle(pages.begin(), pages.end(), std::mt19937(7));
@@ -111,7 +111,7 @@ class Adapter {
   verbs::CqHandle cq_;
 };
 
-// A command is one slice: nobody else is served before it has ended. `longest_us` is the worst of all.
+// A command is one slice: no other guest is served before it has ended. `longest_us` is the longest command.
 void CreateMr(benchmark::State& state) {
   const auto pages = static_cast<std::uint32_t>(state.range(0));
   Adapter adapter((1u << 30) + (16u << 20));
@@ -170,7 +170,7 @@ void Reset(benchmark::State& state) {
 }
 BENCHMARK(Reset)->Apply(full_and_half);
 
-// One slice of giving back the memory of what was destroyed.
+// One slice of freeing the memory of destroyed objects.
 void Bury(benchmark::State& state) {
   Adapter adapter;
   fill(adapter, state);
@@ -202,7 +202,7 @@ void PathRestored(benchmark::State& state) {
 }
 BENCHMARK(PathRestored)->Unit(benchmark::kMicrosecond);
 
-// An idle adapter among others, as the loop sees it.
+// An idle adapter in the loop.
 class Idle final : public shard::Pollable {
  public:
   bool run(Instant now) override { return adapter.engine.run(now); }

@@ -1,4 +1,4 @@
-// The data path in one process: driver, doorbell, engine, completion, with no socket between.
+// The data path in one process: driver, doorbell, engine and completion, without a socket between them.
 //
 // Promises (docs/performance.md): a 64 KiB write at 70 % or more of the same run's 64 KiB memcpy (counter
 // `of_memcpy` of WriteAgainstMemcpy), an 8-byte write below 0.5 us of CPU (counter `cpu_us_per_op` of
@@ -26,14 +26,14 @@ namespace wr = driver::wr;
 constexpr std::uint32_t kBufferBytes = 4u << 20;
 constexpr std::uint32_t kQueueDepth = 256;
 
-// CPU time, which other programs on the machine disturb less than the clock's.
+// CPU time: other programs on the machine disturb it less than wall-clock time.
 double cpu_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Two connected adapters, everything warm.
+// Two connected adapters with touched memory.
 class Pair {
  public:
   explicit Pair(driver::Placement placement = driver::Placement::kScattered)
@@ -45,7 +45,7 @@ class Pair {
     std::memset(b_.bytes(), 2, kBufferBytes);
   }
 
-  // What transfer() posts from now on: `count` requests of one opcode, the last one signalled.
+  // Sets what transfer() posts: `count` requests of one opcode, the last one signalled.
   void prepare(abi::Opcode opcode, std::uint32_t bytes, std::uint32_t count) {
     from_ = a_.sge(0, bytes);
     to_ = b_.sge(0, bytes);
@@ -56,7 +56,7 @@ class Pair {
     receives_.assign(is_send ? count : 0, driver::ReceiveRequest{1, std::span(&to_, 1)});
   }
 
-  // Posts them with one doorbell; until the last one has completed.
+  // Posts the requests with one doorbell, and waits until the last one has completed.
   void transfer() {
     if (!receives_.empty()) PVRDMA_CHECK(b_.qp->post_recv(receives_).ok(), "the receive queue has room");
     PVRDMA_CHECK(a_.qp->post_send(requests_).ok(), "the send queue has room");
@@ -64,8 +64,8 @@ class Pair {
     take(*b_.recv_cq, receives_.size());
   }
 
-  // Another connection between the two, with its QPs in RTS. Its CQs are the first one's: an adapter may have
-  // more QPs than CQs.
+  // Adds a connection between the two adapters, with its QPs in RTS. It uses the first connection's CQs,
+  // because an adapter may have more QPs than CQs.
   void add_idle() {
     driver::QueuePair& from = idle_qp(a_);
     driver::QueuePair& to = idle_qp(b_);
@@ -73,7 +73,7 @@ class Pair {
     to_rts(to, a_, from.qpn());
   }
 
-  // Where the pages of the buffer are, in order, in a mapping of all of the guest's memory.
+  // The addresses of the buffer's pages, in order, in a mapping of the guest's whole memory.
   static std::vector<std::byte*> pages_of(const test::RcEndpoint& end) {
     std::vector<std::byte*> out;
     for (const driver::GuestPhys page : end.buffer->pages())
@@ -81,7 +81,7 @@ class Pair {
     return out;
   }
 
-  // Of both guests.
+  // Starts the logs of written pages of both guests.
   void start_logs() {
     for (std::uint32_t i = 0; i < 2; ++i) test::must(bench_.adapter(i).memory().start_log());
   }
@@ -95,7 +95,7 @@ class Pair {
  private:
   static test::TestbenchOptions host() {
     test::TestbenchOptions out;
-    out.driver.ram.size_bytes = 512u << 20;  // sparse; what 10,000 more connections need
+    out.driver.ram.size_bytes = 512u << 20;  // sparse; enough for 10,000 more connections
     return out;
   }
   static test::EndpointOptions options(driver::Placement placement) {
@@ -174,7 +174,7 @@ BENCHMARK(Write)->Apply(sizes);
 BENCHMARK(Read)->Apply(sizes);
 BENCHMARK(Send)->Apply(sizes);
 
-// What connections that do nothing cost one that works: a message finds its QP by index.
+// What idle connections cost a busy one. It should be nothing, because a message finds its QP by index.
 void WriteBesideIdleQps(benchmark::State& state) {
   Pair pair;
   for (std::int64_t i = 0; i < state.range(0); ++i) pair.add_idle();
@@ -188,9 +188,10 @@ void WriteBesideIdleQps(benchmark::State& state) {
 }
 BENCHMARK(WriteBesideIdleQps)->ArgName("idle")->Arg(0)->Arg(1000)->Arg(10'000);
 
-// The same bytes between the same two guests' memories, by turns: what one copy costs here and now. The first
-// memcpy sees one range through the driver's own mapping, however scattered the pages are; the second copies
-// page by page between the places where the pages really are, without asking anybody where that is.
+// Copies the same bytes between the memories of the same two guests, alternately with writes, to measure what
+// one copy costs at that moment. The first memcpy sees one range through the driver's own mapping, however
+// scattered the pages are. The second copies page by page between the pages' real addresses, which it has
+// looked up before.
 void WriteAgainstMemcpy(benchmark::State& state) {
   Pair pair(state.range(1) == 0 ? driver::Placement::kContiguous : driver::Placement::kScattered);
   const auto bytes = static_cast<std::uint32_t>(state.range(0));
@@ -229,8 +230,8 @@ BENCHMARK(WriteAgainstMemcpy)
     ->ArgNames({"bytes", "scattered"})
     ->ArgsProduct({{4096, 65536, 1 << 20}, {0, 1}});
 
-// The same transfers by turns with and without a log of the pages that are written, as while a VM moves.
-// Counter `of_unlogged`: without, relative to with; above 1 the log is faster.
+// The same transfers alternately with and without a log of written pages, as while a VM moves. Counter
+// `of_unlogged`: the time without the log divided by the time with it; above 1, the log is faster.
 void LoggedAgainstUnlogged(benchmark::State& state, abi::Opcode opcode) {
   Pair pair;
   pair.prepare(opcode, static_cast<std::uint32_t>(state.range(0)), 64);
@@ -240,7 +241,7 @@ void LoggedAgainstUnlogged(benchmark::State& state, abi::Opcode opcode) {
   pair.transfer();
   const int transfers = static_cast<int>(kTurnSeconds / (cpu_seconds() - before)) + 1;
   const auto turn = [&] {
-    pair.transfer();  // rings have just lost their addresses
+    pair.transfer();  // the log's start or end has made the rings forget their addresses
     const double start = cpu_seconds();
     for (int i = 0; i < transfers; ++i) pair.transfer();
     return cpu_seconds() - start;

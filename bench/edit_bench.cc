@@ -1,4 +1,4 @@
-// What an edit of the cluster costs a daemon, without the store's own time: the plane over a store in memory.
+// What an edit of the cluster costs a daemon, without the store's own time: the plane uses a store in memory.
 #include <fmt/core.h>
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ std::string vm_name(std::int64_t index) {
   return fmt::format("vm-{:04}", index);
 }
 
-// One host with a switch and `vms` VMs, each with an adapter.
+// Makes one host with a switch and `vms` VMs, each with an adapter.
 Result<void> fill(Inventory& inventory, std::int64_t vms) {
   auto done = edits::add_host(inventory, "esx-01");
   if (done) done = edits::create_dvs(inventory, {"dvs", "8.0.0", 2});

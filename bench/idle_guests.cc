@@ -1,6 +1,6 @@
-// idle_guests: as many guests as sockets are named, all in one process, each with its driver loaded and, with
-// --contexts, a verbs process that does nothing. Prints "open" when all are there, and ends at SIGTERM; or
-// ends with a sentence.
+// idle_guests: one guest for each socket that is named, all in one process. Each has its driver loaded and,
+// with --contexts, a verbs process that does nothing. Prints "open" when all are ready, and ends at SIGTERM.
+// If it fails, it ends with a sentence.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstddef>
@@ -23,7 +23,7 @@ constexpr std::size_t kRamBytes = 4 << 20;
 
 struct Guest {
   std::unique_ptr<driver::Device> device;
-  std::unique_ptr<driver::Context> context;  // of the verbs process; null: none
+  std::unique_ptr<driver::Context> context;  // of the verbs process; null: there is no process
 };
 
 Guest open_guest(const std::string& socket, bool with_context) {

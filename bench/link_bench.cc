@@ -1,9 +1,9 @@
-// RoCE links bare: how many frames a second one carries to another of its kind, which does not sleep, and
-// a frame's round trip when both ends sleep. What the path over them (kind roce) is measured against. Sender
-// and receiver are a thread each, as two daemons would be; the receiver of Rate only counts.
+// RoCE links alone: how many frames per second a link carries to another one of its kind, whose end does not
+// sleep, and a frame's round trip when both ends sleep. The path over them (kind roce) is compared with these
+// figures. Sender and receiver have a thread each, like two daemons; the receiver of Rate only counts.
 //
-// stream: with a thread between the two that passes bytes on, as a hub does. tap: two taps on a bridge. xdp:
-// the two ends of a veth pair. Makes a network namespace: needs root.
+// stream: a thread between the two ends forwards bytes, like a hub. tap: two taps on a bridge. xdp: the two
+// ends of a veth pair. Makes a network namespace, so it needs root.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -36,7 +36,7 @@ using pvrdma::roce::kIcrcBytes;
 
 constexpr std::size_t kHeadBytes = 14 + 20 + 8 + 12;  // of a write's middle packet over IPv4
 
-// The head of such a packet from end `from` (0, 1) to the other.
+// The head of such a packet from end `from` (0 or 1) to the other end.
 std::array<std::byte, kHeadBytes> head_of(int from, std::size_t payload_bytes) {
   const auto mac = [](int end) { return Mac{{2, 0, 0, 0, 0, static_cast<std::uint8_t>(1 + end)}}; };
   const auto gid = [](int end) {
@@ -58,7 +58,7 @@ std::array<std::byte, kHeadBytes> head_of(int from, std::size_t payload_bytes) {
   return cut;
 }
 
-// Passes on what two clients of a UNIX socket say to each other.
+// Forwards the bytes of two clients of a UNIX socket to each other.
 class Hub {
  public:
   Hub() : path_("/tmp/link_bench." + std::to_string(::getpid())) {
@@ -108,7 +108,7 @@ class End : public FrameHandler {
   }
 
   void on_frame(std::span<const std::byte> frame, Instant /*now*/) override {
-    if (frame.size() < kHeadBytes + kIcrcBytes || frame[0] != std::byte{2}) return;  // the kernel's own
+    if (frame.size() < kHeadBytes + kIcrcBytes || frame[0] != std::byte{2}) return;  // a frame of the kernel
     ++received;
     if (!echoes) return;
     std::byte* const place = link_->place();
@@ -121,7 +121,7 @@ class End : public FrameHandler {
   }
   void on_room(Instant /*now*/) override {}
 
-  // One of so much payload, which is whatever lies there.
+  // Sends a frame with a payload of that length and arbitrary contents.
   void send(std::span<const std::byte, kHeadBytes> head, std::size_t payload_bytes) {
     std::byte* place = nullptr;
     while ((place = link_->place()) == nullptr) {
@@ -158,7 +158,7 @@ bool make_devices(LinkKind kind, int mtu) {
   return made;
 }
 
-// Two links of a kind that reach each other, the second in a thread of its own.
+// Two connected links of one kind, the second in a thread of its own.
 class Pair {
  public:
   Pair(LinkKind kind, int mtu, bool echoes) {
@@ -182,7 +182,7 @@ class Pair {
   }
   std::uint64_t arrived() const { return far_->received; }
 
-  std::unique_ptr<End> near;  // null: the devices cannot be made
+  std::unique_ptr<End> near;  // null: the devices could not be made
 
  private:
   const NetNamespace network_;
@@ -215,7 +215,7 @@ void Rate(benchmark::State& state) {
 
 constexpr std::size_t kExchangedBytes = 8;
 
-// A frame there and back; false: it took longer.
+// Sends a frame and waits for its echo. False: it took longer than `longest`.
 bool there_and_back(End& near, Duration longest) {
   static const auto kHead = head_of(0, kExchangedBytes);
   const std::uint64_t before = near.received;

@@ -1,13 +1,12 @@
-// neighbour_bench: what a guest notices of a hostile one: the time of a register read and of an 8-byte write
-// on adapter B while something is done to adapter A (hostile/*_attacks.cc).
+// neighbour_bench: what a guest notices of a hostile one. It measures the time of a register read and of an
+// 8-byte write on adapter B during an attack on adapter A (hostile/*_attacks.cc).
 //
-// Each attack has a fresh daemon, the real pvrdmad, and runs in a process of its own; so does the daemon. A
-// daemon that dies, or that keeps B waiting for longer than kBlocked, is told as such. Aim
-// (docs/performance.md): B below 1 ms at the 99.9th percentile and below 5 ms at worst, on an idle machine of
-// two cores.
+// Each attack has a fresh daemon, the real pvrdmad. Attack and daemon run in processes of their own. The
+// result says if the daemon died or made B wait for longer than kBlocked. Aim (docs/performance.md): B below
+// 1 ms at the 99.9th percentile and below 5 ms at worst, on an idle machine with two cores.
 //
-// Prints a line for each attack; with --json also what bench/compare reads. Exit code 0: all were measured,
-// whatever came out; 1: a sentence; 2: usage.
+// Prints a line for each attack; with --json also writes a file for bench/compare. Exit code 0: all attacks
+// were measured, whatever the results; 1: an error, with a sentence; 2: wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -44,10 +43,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kBlocked{5};        // QEMU's patience
-constexpr seconds kAttackGuard{120};  // beyond the time it was given
+constexpr seconds kBlocked{5};        // QEMU's time limit
+constexpr seconds kAttackGuard{120};  // in addition to the attack's time
 constexpr milliseconds kBefore{300};
-constexpr milliseconds kAfter{1500};  // what an attack leaves behind is part of it
+constexpr milliseconds kAfter{1500};  // the effects of an attack after its end count too
 constexpr double kMiB = 1 << 20;
 
 struct Options {
@@ -58,7 +57,7 @@ struct Options {
   std::string json;
   std::filesystem::path logs = "build/bench/neighbour";
   bool list = false;
-  // Of the process that attacks; not for users.
+  // Options of the attacking process; not for users.
   std::string attack;
   std::vector<std::string> sockets;
 };
@@ -67,10 +66,10 @@ struct Result {
   const Attack* attack = nullptr;
   Times read;
   Times write;
-  double prepared_worst_us = 0;      // while the attack was only being prepared
+  double prepared_worst_us = 0;      // while the attack was still being prepared
   std::vector<std::string> outcome;  // what went wrong; empty: B was served
-  std::string remark;                // what the attack says
-  std::uint64_t own_before = 0;      // bytes of the daemon's own memory
+  std::string remark;                // the attack's own result
+  std::uint64_t own_before = 0;      // the daemon's own memory in bytes
   std::uint64_t own_peak = 0;
   std::uint64_t own_after = 0;
   std::uint64_t log_bytes = 0;
@@ -96,7 +95,7 @@ Clock::duration time_of(const Options& options) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
 }
 
-// The attacker's side: its last line is its remark.
+// Runs the attack, in the attacker's process. Its last line is its remark.
 int run_attack(const Options& options) {
   Field field(options.sockets, time_of(options), options.touch_mib << 20);
   try {
@@ -107,7 +106,7 @@ int run_attack(const Options& options) {
   return 0;
 }
 
-// This program again, as attacker, with its standard output in a file.
+// This program, run again as attacker, with its standard output in a file.
 class Attacker {
  public:
   Attacker(const Attack& attack, const Daemon& daemon, const Options& options)
@@ -166,7 +165,7 @@ class Attacker {
   pid_t pid_ = 0;
 };
 
-// Until the attack is over and what it left behind too, or the daemon fails.
+// Watches until the attack and its after-effects are over, or the daemon fails.
 void watch(Daemon& daemon, Neighbour& neighbour, Attacker& attacker, const Options& options, Result& result) {
   const auto guard = Clock::now() + time_of(options) + kAttackGuard;
   bool begun = false;
@@ -181,7 +180,7 @@ void watch(Daemon& daemon, Neighbour& neighbour, Attacker& attacker, const Optio
     }
     if (neighbour.blocked_for() > kBlocked) {
       result.outcome.push_back(fmt::format("B blocked for > {} s", kBlocked.count()));
-      return;  // the daemon goes next, which lets B go
+      return;  // the daemon is killed next, which releases B
     }
     if (end != Clock::time_point::max()) continue;
     if (Clock::now() > guard) {

@@ -1,5 +1,5 @@
-// What it takes to save and load an adapter, and to begin and end the log of written pages: while the guest
-// of a move stands, and everybody else on the shard waits (ADR 16).
+// What it costs to save and load an adapter, and to start and stop the log of written pages. Meanwhile the
+// guest of a move is paused, and all other guests of the shard wait (ADR 16).
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -37,7 +37,8 @@ class Subject {
  public:
   explicit Subject(std::uint64_t ram_bytes) : bench_(options(ram_bytes)) {}
 
-  // Each with two CQs of its own and a region of a page, in RTS; `works` requests of each wait for a receive.
+  // Makes `qps` connected QPs, each with two CQs and a region of one page. `works` requests of each wait for
+  // a receive.
   void connect(std::uint32_t qps, std::uint32_t works) {
     const test::EndpointOptions small{
         .cq_entries = 64, .max_send_wr = 64, .max_recv_wr = 64, .buffer_bytes = 4096};
@@ -55,7 +56,7 @@ class Subject {
   }
 
   enum class Pages { kAdjacent, kScattered };
-  // `gib` regions of 1 GiB each, which name the same pages.
+  // Registers `gib` regions of 1 GiB each, which name the same pages.
   void register_memory(std::uint32_t gib, Pages order) {
     driver::Device& device = bench_.device(0);
     pd_ = must(driver::ProtectionDomain::create(device.kernel()));
@@ -77,7 +78,7 @@ class Subject {
     state::Reader reader(stream);
     must(bench_.adapter(0).load(reader, bench_.now()));
   }
-  // Its driver's objects are gone, and given back.
+  // Removes the driver's objects, and frees their memory.
   void empty() {
     bench_.adapter(0).reset();
     while (bench_.adapter(0).engine().run(bench_.now())) {
@@ -137,7 +138,7 @@ void some_memory(benchmark::internal::Benchmark* bench) {
 BENCHMARK(Memory<save>)->Name("SaveMemory")->Apply(some_memory);
 BENCHMARK(Memory<load>)->Name("LoadMemory")->Apply(some_memory);
 
-// The log of written pages of a VM with so much memory, which costs as many bits.
+// The memory of a VM for a log of written pages, which has a bit for each page.
 class LoggedMemory {
  public:
   explicit LoggedMemory(std::uint64_t gib) {

@@ -1,10 +1,10 @@
-// Attack: what a hostile VMM, or bad luck, does to the daemon while its neighbour is measured.
+// Attack: what a hostile VMM, or an accident, does to the daemon while its neighbour is measured.
 //
-// An attack runs in a process of its own, on adapters of its own, until its deadline, and returns what became
-// of it: a refusal by the daemon is as good an end as any. It throws std::runtime_error where it cannot go
-// on.
+// An attack runs in a process of its own, on adapters of its own, until its deadline. It returns a sentence
+// about its outcome; a refusal by the daemon is a valid outcome. It throws std::runtime_error if it cannot
+// continue.
 //
-// Thread: the process's only one.
+// Thread: one.
 #pragma once
 
 #include <chrono>
@@ -17,37 +17,37 @@
 
 namespace pvrdma::bench {
 
-// What an attack is told by the bench and tells it.
+// The attack's connection to the bench.
 class Field {
  public:
   Field(std::vector<std::string> sockets_, std::chrono::steady_clock::duration time, std::uint64_t touch)
       : sockets(std::move(sockets_)), touch_bytes(touch), time_(time) {}
 
-  // Its preparations are done: what the neighbour notices counts from now on, and so does the time.
+  // The preparations are done. From now on the neighbour's measurements count, and the attack's time runs.
   void begin();
   bool over() const { return std::chrono::steady_clock::now() >= deadline_; }
 
-  const std::vector<std::string> sockets;  // of adapters A0 ..., and of the Ethernet where there is one
-  const std::uint64_t touch_bytes;         // how much memory a VM that dies has touched
+  const std::vector<std::string> sockets;  // of adapters A0 ..., then of the Ethernet if there is one
+  const std::uint64_t touch_bytes;         // how much memory a dying VM has touched
 
  private:
   std::chrono::steady_clock::duration time_;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
 };
 
-// The line by which begin() tells the bench.
+// The line with which begin() tells the bench.
 inline constexpr std::string_view kBegun = "begun";
 
 struct Attack {
   std::string_view name;
   std::string_view what;
-  std::string (*run)(Field& field) = nullptr;  // calls begin() first of all, or when it is prepared
+  std::string (*run)(Field& field) = nullptr;  // calls begin() when it is prepared
   std::uint32_t adapters = 1;
-  bool cluster = false;   // needs a daemon that is a member of one
-  bool ethernet = false;  // the attacker is what the daemon's RoCE link dials
+  bool cluster = false;   // needs a daemon in a cluster
+  bool ethernet = false;  // the daemon's RoCE link dials the attacker
 };
 
-// By what they abuse; each in its own file.
+// Attacks by what they abuse. Each function is in its own file.
 std::span<const Attack> memory_attacks();
 std::span<const Attack> session_attacks();
 std::span<const Attack> object_attacks();

@@ -88,7 +88,7 @@ void Daemon::start() {
   if (failed != 0) throw std::runtime_error(fmt::format("{}: {}", program, std::strerror(failed)));
 }
 
-// On a switch, so that what it binds is told to the cluster.
+// Puts A0 on a switch, so that its GIDs become live records.
 void Daemon::create_vm() const {
   ctl("dvs create Switch");
   ctl("dvs portgroup add Switch PG");

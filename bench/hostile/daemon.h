@@ -1,8 +1,8 @@
 // Daemon: a real pvrdmad as a child process, with its sockets, its log and its files in a folder of its own.
 //
-// Adapters are named A0, A1 ... and belong to the attackers, B and C to the neighbour. As a member of a
-// cluster (of one host, with an SQLite store) A0 is a VM's adapter on a switch, so that its GIDs are live
-// records. Killed, and its folder removed but for the log, by the destructor. Thread: one at a time.
+// Adapters A0, A1 ... belong to the attackers, B and C to the neighbour. In a cluster (of one host, with an
+// SQLite store) A0 is a VM's adapter on a switch, so its GIDs are live records. The destructor kills the
+// daemon and removes its folder except the log. Thread: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Daemon {
     std::filesystem::path log;
   };
 
-  // Starts it and waits until it serves every adapter. Throws std::runtime_error with a sentence.
+  // Starts the daemon and waits until it serves every adapter. Throws std::runtime_error with a sentence.
   explicit Daemon(const Options& options);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -34,11 +34,11 @@ class Daemon {
   std::string ethernet() const { return (folder_ / "ethernet.sock").string(); }
 
   bool alive();
-  // How it ended: "exit code 2", "signal 9 (Killed)"; empty while it lives.
+  // How the daemon ended: "exit code 2", "signal 9 (Killed)". Empty: it runs.
   std::string end();
   void kill();
 
-  // Memory of its own, without what guests share.
+  // The daemon's own memory, without the guests' memory.
   std::uint64_t own_bytes() const;
   std::uint64_t log_bytes() const;
 

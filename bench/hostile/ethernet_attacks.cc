@@ -1,4 +1,4 @@
-// Attacks from a machine that is no adapter, over the Ethernet of a RoCE link: as many frames as the link
+// Attacks from a machine outside the cluster, over the Ethernet of a RoCE link: as many frames as the link
 // takes.
 #include <array>
 #include <chrono>
@@ -25,7 +25,7 @@ constexpr std::uint32_t kSegmentBytes = 1024;
 constexpr std::size_t kAtOnce = 32;
 constexpr int kDialGuardMs = 20'000;
 constexpr Mac kStranger{{0x52, 0x54, 0, 0x99, 0x99, 0x99}};
-constexpr Mac kAttacked{{0x02, 0, 0, 0, 0, 3}};  // A0's
+constexpr Mac kAttacked{{0x02, 0, 0, 0, 0, 3}};  // the MAC of A0
 
 using Bytes = std::vector<std::byte>;
 
@@ -47,7 +47,7 @@ roce::Frame frame_to_a0(roce::Opcode opcode, std::span<const std::byte> payload)
   return frame;
 }
 
-// As QEMU's -netdev stream has it: behind its length.
+// The frame after its length, as in QEMU's -netdev stream.
 Bytes on_the_wire(const roce::Frame& frame) {
   Bytes bytes(sizeof(std::uint32_t) + roce::kFrameBytesMax);
   const std::size_t length = roce::build(frame, bytes.data() + sizeof(std::uint32_t));
@@ -57,7 +57,7 @@ Bytes on_the_wire(const roce::Frame& frame) {
   return bytes;
 }
 
-// The daemon dials the Ethernet; until it has, nothing is there to be flooded.
+// Waits until the daemon has dialled the Ethernet, because nothing can be flooded before.
 Fd await_daemon(const std::string& path) {
   const auto listener = must(UnixListener::listen(path, {}));
   pollfd ready{listener->fd(), POLLIN, 0};
@@ -67,13 +67,13 @@ Fd await_daemon(const std::string& path) {
   return socket;
 }
 
-// What the daemon answers is thrown away, so that it never waits for it.
+// Reads and drops the daemon's answers, so that it never waits for room.
 void drain(const Fd& socket) {
   std::array<std::byte, 65536> answers;
   while (::recv(socket.get(), answers.data(), answers.size(), MSG_DONTWAIT) > 0) continue;
 }
 
-// Sends the frame over and over to A0, which has a GSI QP, a GID and no receive.
+// Sends the frame repeatedly to A0, which has a GSI QP, a GID and no receive.
 std::string flood(Field& field, const Bytes& frame) {
   Guest guest(field.sockets[0]);
   must(guest.device().bind_gid(0, test::gid_of(0)));

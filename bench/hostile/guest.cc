@@ -14,7 +14,7 @@
 namespace pvrdma::bench {
 namespace {
 
-constexpr std::uint32_t kNobody = 0xff'fffe;  // a QP number that no engine gives out
+constexpr std::uint32_t kNobody = 0xff'fffe;  // a QP number that no engine uses
 constexpr std::uint32_t kRingEntries = 16;
 constexpr std::uint32_t kFullAccess = test::kFullAccess;
 

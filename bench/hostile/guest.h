@@ -1,5 +1,5 @@
-// Guest: an attacker's guest: the user-space driver on one adapter, and past it the raw vfio-user client, for
-// what no driver does. Window: a file of memory besides the driver's own. Thread: one.
+// Guest: an attacker's guest. It has the user-space driver on one adapter, and the raw vfio-user client for
+// accesses that no driver makes. Thread: one.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ using test::must;
 inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;
 inline constexpr std::uint32_t kMadBytes = 256;
 
-// A sparse memfd of so many bytes. Throws std::runtime_error.
+// A sparse memfd of that size. Throws std::runtime_error.
 Fd memory_file(std::uint64_t bytes);
 
 class Guest {
@@ -33,16 +33,15 @@ class Guest {
   driver::Device& device() const { return *device_; }
   vfio_user::Client& client() const { return *client_; }
 
-  // Lets the device reach a file's bytes from `iova` on.
+  // Maps a file's bytes for the device, from `iova` on.
   void map(std::uint64_t iova, const Fd& file, std::uint64_t bytes) {
     must(device_->bus().dma_map(iova, bytes, file.get(), 0));
   }
 
-  // A write to a register or doorbell without waiting for its acknowledgement; false when the connection is
-  // gone.
+  // Writes to a register or doorbell without waiting for the acknowledgement. False: the connection is gone.
   bool post(driver::Region region, std::uint64_t offset, std::uint32_t value);
 
-  // A command as it is, without its response; the device's ERR.
+  // Submits a command without reading its response. Returns the device's ERR.
   template <typename Request>
   Result<std::uint32_t> submit(abi::Command command, Request request) {
     request.hdr.cmd = static_cast<std::uint32_t>(command);
@@ -54,19 +53,20 @@ class Guest {
   std::unique_ptr<driver::Device> device_;
 };
 
-// The pages of `bytes` from `iova` on, each `stride` pages after the one before.
+// `count` pages from `iova` on, each `stride` pages after the one before.
 std::vector<driver::GuestPhys> pages_from(std::uint64_t iova, std::uint64_t count, std::uint64_t stride = 1);
 
-// Many QPs that share one ring and one CQ of one entry: what the device keeps of each is all there is of it.
+// Many QPs that share one ring and one CQ with one entry. So each QP costs only what the device keeps for it.
 class Crowd {
  public:
-  // Makes `count` QPs of `context` (borrowed, the guest's), or as many as the device gives: `refusal` says
-  // why there are no more.
+  // Makes `count` QPs of `context` (borrowed; the guest's), or as many as the device allows. refusal() then
+  // says why there are no more.
   Crowd(Guest& guest, driver::Context& context, std::uint32_t count);
 
-  // RESET -> INIT -> RTR -> RTS of all, to a QP that does not answer, each with one work request under way.
+  // Connects all QPs (RESET -> INIT -> RTR -> RTS) to a QP that does not answer, each with one work request
+  // in progress.
   void start(const abi::Gid& own_gid);
-  // QP number `index` to ERR: its work request is flushed.
+  // Sets QP number `index` to ERR, which flushes its work request.
   void fail(std::size_t index);
 
   std::size_t size() const { return handles_.size(); }

@@ -1,4 +1,4 @@
-// Attacks with memory: much of it, strange maps of it, and memory that goes away.
+// Attacks with memory: large amounts, strange maps, and memory that disappears.
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ void stay(const Field& field) {
   while (!field.over()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
-// QEMU's memory is unmapped and closed before its socket is: the daemon has the last reference.
+// Like QEMU, unmaps and closes the memory before the socket, so the daemon has the last reference.
 std::string vm_dies(Field& field) {
   field.begin();
   std::uint32_t died = 0;
@@ -43,7 +43,7 @@ std::string vm_dies(Field& field) {
   return fmt::format("{} VMs of 64 GiB died, each with {} MiB touched", died, field.touch_bytes / kMiB);
 }
 
-// As many maps of a sparse file as there are, the largest first.
+// As many maps of a sparse file as the daemon allows, the largest first.
 std::string address_space(Field& field) {
   field.begin();
   const Fd file = memory_file(64 * kTiB);
@@ -68,7 +68,7 @@ std::string address_space(Field& field) {
                      refusal.empty() ? "" : "; first refusal: ", refusal);
 }
 
-// A window of sparse memory and the directory that names its pages.
+// A memory region and the directory that names its pages.
 struct LargeRegion {
   explicit LargeRegion(Guest& guest, const std::vector<driver::GuestPhys>& pages)
       : pd(must(driver::ProtectionDomain::create(guest.device().kernel()))),
@@ -85,7 +85,7 @@ struct LargeRegion {
   abi::CreateMrRequest request;
 };
 
-// One after the other, as an honest guest might.
+// Makes and destroys regions one after the other, as an honest guest might.
 std::string large_regions(Field& field) {
   field.begin();
   Guest guest(field.sockets[0]);
@@ -103,7 +103,7 @@ std::string large_regions(Field& field) {
   return fmt::format("{} regions of 1 GiB made and destroyed", made);
 }
 
-// The same command 56 times before the first is answered.
+// Sends the same command 56 times before the first one is answered.
 std::string region_burst(Field& field) {
   field.begin();
   std::uint32_t bursts = 0;
@@ -123,7 +123,7 @@ std::string region_burst(Field& field) {
   return fmt::format("{} bursts of 56 regions of 1 GiB{}", bursts, refused == 0 ? "" : ", some were refused");
 }
 
-// Regions of 16 MiB name the same page of a guest of 64 MiB.
+// Regions of 16 MiB that name one page of a guest of 64 MiB again and again.
 std::string one_page(Field& field) {
   field.begin();
   Guest guest(field.sockets[0]);
@@ -146,7 +146,7 @@ std::string one_page(Field& field) {
   return fmt::format("one page named {} times{}{}", named, refusal.empty() ? "" : "; ", refusal);
 }
 
-// A client whose region names every second page of a file that is cut off.
+// A client whose region names every second page of a file, which is then truncated.
 class Vanishing {
  public:
   explicit Vanishing(const std::string& socket, std::uint32_t number)
@@ -164,7 +164,7 @@ class Vanishing {
   void vanish() const {
     if (::ftruncate(file_.get(), 0) != 0) throw std::runtime_error(std::strerror(errno));
   }
-  // Reads of all vanished pages, a MiB by a MiB.
+  // Makes the daemon read all vanished pages.
   std::string touch() const {
     std::vector<driver::Sge> pieces;
     std::vector<driver::SendRequest> requests;

@@ -14,7 +14,7 @@ namespace {
 
 using test::must;
 
-constexpr Duration kPatience = std::chrono::minutes(2);  // the bench ends the daemon long before
+constexpr Duration kPatience = std::chrono::minutes(2);  // the bench kills the daemon long before
 constexpr Duration kPause = std::chrono::microseconds(100);
 constexpr std::size_t kMapEvery = 500;  // rounds
 constexpr std::uint64_t kMapAt = 1ULL << 41;
@@ -92,7 +92,7 @@ void Neighbour::forget_now() {
   }
 }
 
-// An operation that fails took as long as it took until then.
+// The time of a failed operation counts too.
 template <typename Operation>
 void Neighbour::timed(Operation&& operation, std::vector<std::int64_t>* samples_ns) {
   const Duration begin = Instant::now().since_start;

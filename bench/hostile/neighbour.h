@@ -1,10 +1,11 @@
-// Neighbour: an honest guest B that reads a register and writes 8 bytes to its peer C over and over, and how
-// long each took. The times are a guest's: over the real socket, through the user-space driver.
+// Neighbour: an honest guest B that repeatedly reads a register and writes 8 bytes to its peer C, and
+// measures how long each takes. The times are those of a guest: over the real socket, through the user-space
+// driver.
 //
-// Between two of them it sleeps, as a guest that has other things to do; so it hardly burdens the daemon. Now
-// and then it also maps and unmaps some memory, which has to work.
+// It sleeps between the operations, like a guest that has other things to do, so it hardly burdens the
+// daemon. From time to time it also maps and unmaps memory, which must succeed.
 //
-// Thread: everything by the owner's; the measuring is a thread of its own.
+// Thread: the owner's. The measuring has a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@ struct Samples {
   std::vector<std::int64_t> reads_ns;  // the last one may have been cut short
   std::vector<std::int64_t> writes_ns;
   std::int64_t forgotten_worst_ns = 0;
-  std::string broken;       // why it could not go on; empty: it did
+  std::string broken;       // why it could not continue; empty: it could
   std::string map_refused;  // the first refusal of a mapping
 };
 
@@ -34,7 +35,7 @@ struct Times {
   double worst_us = 0;
 };
 
-// Sorts them. All 0 of no samples.
+// Sorts the samples. Without samples, all times are 0.
 Times times_of(std::vector<std::int64_t>& samples_ns);
 
 class Neighbour {
@@ -46,11 +47,11 @@ class Neighbour {
   Neighbour& operator=(const Neighbour&) = delete;
 
   void start();
-  // How long the operation under way takes by now.
+  // How long the operation in progress has taken so far.
   Duration blocked_for() const;
-  // What was measured until now does not count, but for the worst of it.
+  // Drops the earlier samples, except the worst one.
   void forget() { forgetting_ = true; }
-  // After the operation under way; then stopped() becomes true, and take() has what was measured since
+  // Stops after the operation in progress. Then stopped() becomes true, and take() returns the samples since
   // start().
   void ask_to_stop() { stopping_ = true; }
   bool stopped() const { return stopped_; }
@@ -69,9 +70,9 @@ class Neighbour {
   std::unique_ptr<driver::Device> c_;
   std::unique_ptr<test::RcEndpoint> from_;
   std::unique_ptr<test::RcEndpoint> to_;
-  std::unique_ptr<driver::GuestRam> other_;  // what map_once() maps
+  std::unique_ptr<driver::GuestRam> other_;  // the memory that map_once() maps
   Samples samples_;
-  std::atomic<std::int64_t> since_ns_{0};  // of the operation under way; 0: none
+  std::atomic<std::int64_t> since_ns_{0};  // the start of the operation in progress; 0: there is no operation
   std::atomic<bool> forgetting_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> stopped_{false};

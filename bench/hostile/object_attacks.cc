@@ -1,4 +1,4 @@
-// Attacks with verbs objects: many of them, and all at once.
+// Attacks with many verbs objects at once.
 #include <fmt/core.h>
 
 #include "attack.h"
@@ -16,20 +16,21 @@ std::string count_of(const Crowd& crowd) {
                                  : fmt::format("{} QPs, then: {}", crowd.size(), crowd.refusal());
 }
 
-// All QPs' work requests are flushed into one CQ that has room for one.
+// All QPs' work requests are flushed into one CQ, which has room for one completion.
 std::string overflowed_cq(Field& field) {
   Guest guest(field.sockets[0]);
   must(guest.device().bind_gid(0, test::gid_of(0)));
   Crowd crowd(guest, guest.device().kernel(), kCrowd);
   crowd.start(test::gid_of(0));
   field.begin();
-  // The first few overflow it; what the device does with the others then is what it costs.
+  // The first few failures overflow the CQ. The attack measures what the device does with the other QPs then.
   std::size_t failed = 0;
   while (!field.over() && failed < crowd.size()) crowd.fail(failed++);
   return count_of(crowd) + fmt::format(" on one CQ, {} of them failed by hand", failed);
 }
 
-// One word found after the other, each a reason to look at the rings of all QPs of its context.
+// The daemon finds one doorbell after the other, and each makes it look at the rings of all QPs of the
+// context.
 std::string mapped_crowd(Field& field) {
   Guest guest(field.sockets[0]);
   must(guest.device().bind_gid(0, test::gid_of(0)));
@@ -41,7 +42,7 @@ std::string mapped_crowd(Field& field) {
   return count_of(crowd) + " in one context";
 }
 
-// Made in order, gone with the connection.
+// QPs are made one after the other, and all are destroyed together when the connection ends.
 std::string qps_torn_down(Field& field) {
   Guest guest(field.sockets[0]);
   const Crowd crowd(guest, guest.device().kernel(), kTornDown);

@@ -1,4 +1,4 @@
-// Attacks with the session itself: descriptors, interrupts, coming and going.
+// Attacks with the session itself: descriptors, interrupts, connecting and leaving.
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
@@ -34,12 +34,12 @@ RawPeer dial(const std::string& path) {
   return RawPeer(std::move(socket));
 }
 
-// Every vector's counter is full, and nobody may say "try again".
+// Every vector's counter is full, and a write to it would block.
 std::string blocked_eventfd(Field& field) {
   field.begin();
   Guest guest(field.sockets[0], {}, std::chrono::seconds(2));
-  // A first time as it should be: then the command is in its slot. The driver's own way would drain the
-  // eventfd.
+  // The first command is submitted normally, so it is in its slot. Later ones avoid the driver, which would
+  // drain the eventfd.
   must(guest.submit(abi::Command::kQueryPort, abi::QueryPortRequest{.port_num = 1}));
   for (const abi::Vector vector :
        {abi::Vector::kResponse, abi::Vector::kAsyncEvent, abi::Vector::kNotification}) {
@@ -60,7 +60,7 @@ std::string blocked_eventfd(Field& field) {
   return fmt::format("{} commands with a full eventfd", interrupts);
 }
 
-// A TCP connection with data that nobody reads, whose last close() waits for it.
+// A TCP connection with unread data, whose last close() waits until it is read.
 Fd lingering_socket() {
   const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int small = 4096;
@@ -75,7 +75,7 @@ Fd lingering_socket() {
   require(::getsockname(listener.get(), name, &length) == 0, "getsockname");
   Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   require(::connect(socket.get(), name, length) == 0, "connecting on loopback");
-  static Fd reader;  // the other end stays open, and is never read
+  static Fd reader;  // the other end stays open and never reads
   reader = Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   const std::vector<char> bytes(1 << 20);
   while (::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
@@ -91,8 +91,7 @@ std::string lingering_descriptor(Field& field) {
   do {
     RawPeer peer = dial(field.sockets[0]);
     Fd socket = lingering_socket();
-    // DMA_MAP, though VERSION has not been said. The daemon has the last reference before the message is
-    // whole.
+    // DMA_MAP before VERSION. The daemon has the last reference before the message is complete.
     const vfio_user::Bytes bytes =
         vfio_user::message(1, vfio_user::Command::kDmaMap, vfio_user::bytes_of(vfio_user::wire::DmaMap{}));
     peer.send(std::span(bytes).first(vfio_user::kHeaderBytes), {socket.get()});
@@ -104,7 +103,7 @@ std::string lingering_descriptor(Field& field) {
   return fmt::format("{} sockets passed", passed);
 }
 
-// Connects, says VERSION or nonsense, and goes.
+// Connects, sends VERSION, nonsense or nothing, and leaves.
 std::string connect_loop(Field& field) {
   field.begin();
   std::uint32_t times = 0;

@@ -1,4 +1,4 @@
-// Attacks with work: doorbells, datagrams and copies without end; and none, to compare with.
+// Attacks with endless work: doorbells, datagrams and copies. Also an idle run, for comparison.
 #include <fmt/core.h>
 #include <memory>
 #include <stdexcept>
@@ -20,7 +20,7 @@ std::string idle(Field& field) {
   return "nobody did anything";
 }
 
-// Doorbells of empty rings, none of them waited for.
+// Doorbells of empty rings, without waiting for any of them.
 std::string doorbells(Field& field) {
   field.begin();
   Guest guest(field.sockets[0]);
@@ -37,11 +37,11 @@ std::string doorbells(Field& field) {
       ++rung;
     }
   }
-  must(guest.device().read_register(abi::Register::kErr));  // all have been executed
+  must(guest.device().read_register(abi::Register::kErr));  // returns when all are executed
   return fmt::format("{} doorbells", rung);
 }
 
-// Stores into the doorbell pages of many contexts, all of which the adapter has to look at.
+// Stores to the doorbell pages of many contexts, so the adapter must look at all of them.
 std::string mapped_doorbells(Field& field) {
   constexpr std::size_t kContexts = 500;
   field.begin();
@@ -93,7 +93,7 @@ std::string mads(Field& field) {
   return fmt::format("{} datagrams", sent);
 }
 
-// As many bytes as there can be under way, from one end of the guest's memory to the other.
+// Writes as many bytes as possible within the guest's memory.
 std::string copies(Field& field) {
   field.begin();
   constexpr std::uint32_t kBytes = 16 << 20;
