@@ -34,7 +34,7 @@ std::uint64_t stop_counting_allocations() {
 
 }  // namespace pvrdma::test
 
-// GCC sees the inlined std::free() with the operator new and reports a mismatch.
+// GCC sees std::free() inlined beside operator new, and reports a mismatch.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 void* operator new(std::size_t bytes) {

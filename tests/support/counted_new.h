@@ -1,14 +1,14 @@
-// Counted operator new: a program that has counted_new.cc among its sources can tell what a piece of work
-// allocates. Thread: one.
+// Counted operator new: a program with counted_new.cc among its sources can count the allocations of a piece
+// of work. Thread: one.
 #pragma once
 
 #include <cstdint>
 
 namespace pvrdma::test {
 
-// From now on allocations are counted, from 0.
+// Starts counting allocations from 0.
 void start_counting_allocations();
-// How many there were; none is counted any more.
+// Stops counting, and returns the number of allocations.
 std::uint64_t stop_counting_allocations();
 
 }  // namespace pvrdma::test

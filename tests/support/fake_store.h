@@ -1,8 +1,8 @@
-// FakeCluster and FakeStore: an etcd in memory, as strict as control/store/store.h says and as unfriendly as
-// a test wants: away, late, ambiguous, forgetting leases. Several FakeStores of one FakeCluster are several
-// hosts' views of one store.
+// FakeCluster and FakeStore: an etcd in memory, as strict as control/store/store.h demands. A test can make
+// it unreachable, late or ambiguous, or make it lose leases. Several FakeStores of one FakeCluster are
+// several hosts' views of one store.
 //
-// Notices are delivered inside the commit that caused them, to everybody, one at a time. Thread: any.
+// Notices are delivered inside the commit that caused them, to all stores, one at a time. Thread: any.
 #pragma once
 
 #include <cerrno>
@@ -37,11 +37,11 @@ class FakeCluster {
     const auto it = records_.find(key);
     return it == records_.end() ? std::nullopt : std::optional(it->second);
   }
-  // What somebody else, of no store here, does.
+  // Changes by a host that has no FakeStore.
   void put(const std::string& key, const std::string& value) { change({{key, value}}); }
   void erase(const std::string& key) { change({{key, std::nullopt}}); }
 
-  // Every transaction that was committed.
+  // All committed transactions.
   std::vector<Transaction> committed() {
     const std::lock_guard lock(mutex_);
     return committed_;
@@ -72,7 +72,7 @@ class FakeStore final : public Store {
   explicit FakeStore(std::shared_ptr<FakeCluster> cluster) : cluster_(std::move(cluster)) {}
   ~FakeStore() override { stop(LeasedRecords::kGiveBack); }
 
-  // --- What happens to it ---
+  // --- Events ---
 
   void go_away(const std::string& why) {
     const std::lock_guard lock(cluster_->mutex_);
@@ -86,7 +86,7 @@ class FakeStore final : public Store {
     tell_all();
     observer_->on_connection(true, "");
   }
-  // Its leased records vanish, and it is told.
+  // The store's leased records vanish, and its observer is told.
   void lose_lease() {
     const std::lock_guard lock(cluster_->mutex_);
     cluster_->apply(erase_leased(), this);
@@ -103,14 +103,14 @@ class FakeStore final : public Store {
     const auto held = std::exchange(held_, std::nullopt);
     for (const auto& changes : *held) observer_->on_changes(changes);
   }
-  // The next commit is made but answered with an error.
+  // The next commit is carried out, but answered with an error.
   void lose_next_answer() {
     const std::lock_guard lock(cluster_->mutex_);
     lose_answer_ = true;
   }
-  // Called by each commit before it is carried out, in its thread. Set while nothing commits.
+  // Each commit calls this before it is carried out, in its thread. Set it only while no commit runs.
   void before_commit(std::function<void()> call) { before_commit_ = std::move(call); }
-  // Before it is started.
+  // Call it before start().
   void set_lease(std::chrono::seconds lease) { lease_ = lease; }
 
   // --- Store ---
@@ -208,7 +208,7 @@ inline void FakeCluster::apply(const std::vector<Change>& changes, FakeStore* ow
   }
 }
 
-// False when it did not come true within a minute: a hang guard.
+// Waits until `predicate` holds. False: it did not within a minute, which is a guard against hanging.
 inline bool eventually(const std::function<bool()>& predicate) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!predicate()) {

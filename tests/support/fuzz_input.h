@@ -1,5 +1,5 @@
-// FuzzInput: what a fuzzer was given, taken from the front; zeros and nothing beyond the end, so that every
-// input means something and a shorter one is a simpler one.
+// FuzzInput: a fuzzer's input, taken from the front. Beyond the end, values are 0 and take_bytes() returns
+// nothing. So every input has a meaning, and a shorter input is a simpler one.
 //
 // Thread: a value.
 #pragma once

@@ -1,6 +1,6 @@
-// main() for a fuzz target in builds without libFuzzer: runs it over every file of the folders given, so that
-// the corpus is a regression test everywhere. Exit code 1 if there is nothing to run. An input that takes a
-// minute hangs: SIGALRM ends it, and its name is the last line.
+// main() for a fuzz target in builds without libFuzzer. It runs the target over every file of the given
+// folders, so the corpus is a regression test in every build. Exit code 1: there is nothing to run. An input
+// that takes a minute counts as hanging: SIGALRM ends the program, and the last line is the input's name.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
       std::ifstream file(entry.path(), std::ios::binary);
       const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
       std::printf("%s\n", entry.path().c_str());
-      std::fflush(stdout);  // so that a crash leaves the name of its input behind
+      std::fflush(stdout);  // so that the name of the input is printed before a crash
       ::alarm(kInputSecondsMax);
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
       ++count;

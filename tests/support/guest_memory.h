@@ -1,5 +1,5 @@
-// GuestMemory and RingPeer: a guest's RAM and its end of a ring, for tests. The bytes live in a memfd mapped
-// into an AddressSpace, as a VMM would announce them; the test reads and writes them through the same
+// GuestMemory and RingPeer: a guest's RAM and its end of a ring, for tests. The bytes are in a memfd that is
+// mapped into an AddressSpace, as a VMM would announce it. The test reads and writes them through the same
 // mapping.
 //
 // Thread: one, except RingPeer's indices, which are atomic as in a guest.
@@ -39,7 +39,7 @@ class GuestMemory {
   guestmem::AddressSpace& space() { return space_; }
   GuestPhys end() const { return GuestPhys(end_); }  // one past the last byte
 
-  // `count` fresh, zeroed pages, in memory never beside each other: each is a piece of its own in a SpanList.
+  // `count` fresh, zeroed pages. No two are adjacent in memory, so each is a separate piece in a SpanList.
   std::vector<GuestPhys> pages(std::uint32_t count) {
     std::vector<GuestPhys> out;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ class GuestMemory {
     return out;
   }
 
-  // The same, but one behind the other.
+  // `count` fresh, zeroed pages that are adjacent.
   std::vector<GuestPhys> adjacent_pages(std::uint32_t count) {
     PVRDMA_CHECK(next_ + count * guestmem::kPageBytes <= end_, "the guest's memory is used up");
     std::vector<GuestPhys> out;
@@ -59,8 +59,8 @@ class GuestMemory {
     return out;
   }
 
-  // A page directory that names `listed`, at most 512 pages for each of its own tables. Its guest-physical
-  // address.
+  // Makes a page directory that names `listed`, at most 512 pages in each of its tables. Returns its
+  // guest-physical address.
   std::uint64_t directory(std::span<const GuestPhys> listed) {
     constexpr std::size_t kEntries = guestmem::kPageBytes / sizeof(std::uint64_t);
     const GuestPhys root = pages(1)[0];
@@ -75,7 +75,7 @@ class GuestMemory {
     return root.value;
   }
 
-  // Fresh pages and the directory that names them: what a CREATE command passes.
+  // Fresh pages and the directory that names them, as a CREATE command passes them.
   struct Object {
     std::vector<GuestPhys> pages;
     std::uint64_t directory = 0;
@@ -110,10 +110,10 @@ class GuestMemory {
   guestmem::AddressSpace space_;
 };
 
-// The guest's end of one ring: whatever role `shape` gives the device, this is the other one.
+// The guest's end of one ring. It has the other role than the one that `shape` gives the device.
 class RingPeer {
  public:
-  // `pages` as in the object's directory, page 0 with the state.
+  // `pages` are in the order of the object's directory. Page 0 has the state.
   RingPeer(GuestMemory& memory, std::vector<GuestPhys> pages, const guestmem::RingShape& shape)
       : memory_(memory), pages_(std::move(pages)), shape_(shape) {}
 
@@ -123,21 +123,22 @@ class RingPeer {
   void set_cons_head(std::uint32_t index) { guestmem::store_release_u32(word(4), index); }
   std::uint32_t next(std::uint32_t index) const { return (index + 1) & (2 * shape_.element_count - 1); }
 
-  // Where the element of `index` (with or without generation bit) lies.
+  // The address of the element of `index` (with or without generation bit).
   GuestPhys slot(std::uint32_t index) const {
     const std::uint64_t offset = std::uint64_t{index & (shape_.element_count - 1)} * shape_.stride_bytes;
     const GuestPhys page = pages_.at(shape_.first_page + offset / guestmem::kPageBytes);
     return GuestPhys(page.value + offset % guestmem::kPageBytes);
   }
 
-  // Producing guest: writes `element` at the tail and moves it. The test sees to it that there is room.
+  // For a producing guest: writes `element` at the tail and moves the tail. The test ensures that there is
+  // room.
   void post(std::span<const std::byte> element) {
     const std::uint32_t tail = prod_tail();
     std::memcpy(memory_.at(slot(tail), element.size()), element.data(), element.size());
     set_prod_tail(next(tail));
   }
 
-  // Consuming guest: how many elements wait, and the next of them.
+  // For a consuming guest: how many elements wait, and the next one.
   std::uint32_t waiting() { return (prod_tail() - cons_head()) & (2 * shape_.element_count - 1); }
   template <typename T>
   T poll() {

@@ -1,10 +1,11 @@
-// InProcessBus: a driver's Bus that calls a device in the same thread, with no socket between: for seeded
-// simulation, benches and anything that must be repeatable. It keeps the promises of vfio_user::Server to its
-// Handler: checked regions and sizes, one call at a time, connected() first and disconnected() last.
+// InProcessBus: a driver's Bus that calls a device in the same thread, without a socket between them. It is
+// for seeded simulation, benches, and everything that must be repeatable. It keeps the promises of
+// vfio_user::Server to its Handler: checked regions and sizes, one call at a time, connected() first and
+// disconnected() last.
 //
-// It may hand the guest over to another device, as a move does.
+// It can move the guest to another device, as a VM's move does.
 //
-// Thread: the device's. No call allocates but region_bytes(), dma_map() and the error cases.
+// Thread: the device's. Only region_bytes(), dma_map() and error cases allocate.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@
 
 namespace pvrdma::test {
 
-// Is told when a call is about to reach the device, and when it has returned. Thread: the device's.
+// Is told before a call reaches the device, and after it has returned. Thread: the device's.
 class CallWatcher {
  public:
   virtual ~CallWatcher() = default;
@@ -31,28 +32,28 @@ class CallWatcher {
 
 class InProcessBus final : public driver::Bus {
  public:
-  // Connects and maps what the device lets be mapped of its doorbells; `device` is borrowed, has no other
+  // Connects, and maps the doorbells that the device allows to map. `device` is borrowed, has no other
   // client, and outlives the bus.
   explicit InProcessBus(vfio_user::Handler& device, driver::AreaUse doorbells = driver::AreaUse::kMapped);
   ~InProcessBus() override;  // disconnects
   InProcessBus(const InProcessBus&) = delete;
   InProcessBus& operator=(const InProcessBus&) = delete;
 
-  // The VM dies now: the device sees its client go, and every later call fails with ENOTCONN.
+  // The VM dies now: the device loses its client, and every later call fails with ENOTCONN.
   void kill();
   bool alive() const { return alive_; }
 
-  // Of region writes and resets; borrowed, null: nobody.
+  // Sets the watcher of region writes and resets. Borrowed; null: no watcher.
   void watch(CallWatcher* watcher) { watcher_ = watcher; }
-  // Called before each of the driver's calls; it may move the guest.
+  // `call` runs before each of the driver's calls, and may move the guest.
   void before_each_call(std::function<void()> call) { before_call_ = std::move(call); }
 
-  // The guest moves: leave() takes the VMM from its device, which hears nothing of it; join() connects it to
-  // another one, with the configuration space, DMA maps and eventfds that it had.
+  // Moves the guest: leave() takes the VMM from its device, which is not told. join() connects it to another
+  // device, with its configuration space, DMA maps and eventfds.
   void leave();
   void join(vfio_user::Handler& device);
 
-  // Region writes so far that the device was told of: doorbells and registers.
+  // The number of region writes so far that were calls to the device: doorbells and registers.
   std::uint64_t writes() const { return writes_; }
 
   Result<std::uint32_t> region_read32(driver::Region region, std::uint64_t offset) override;
@@ -85,11 +86,11 @@ class InProcessBus final : public driver::Bus {
   vfio_user::Handler* device_;  // borrowed; null between leave() and join()
   const driver::AreaUse doorbell_use_;
   std::function<void()> before_call_;
-  std::array<std::byte, kConfigBytes> config_{};  // while it moves
+  std::array<std::byte, kConfigBytes> config_{};  // while the guest moves
   std::vector<DmaMap> maps_;
   std::array<Fd, abi::kVectorCount> eventfds_;
   std::array<std::uint64_t, 9> region_bytes_{};
-  std::unique_ptr<driver::MappedAreas> doorbells_;  // of kUar; null: each access is a call
+  std::unique_ptr<driver::MappedAreas> doorbells_;  // those of kUar; null: each access is a call
   CallWatcher* watcher_ = nullptr;
   std::uint64_t writes_ = 0;
   bool alive_ = true;

@@ -1,5 +1,5 @@
-// LingeringSocket: for tests, a descriptor whose close() does not return: a TCP socket over loopback with
-// unsent data and SO_LINGER, whose other end reads nothing until let_go(). Thread: a test's.
+// LingeringSocket: a descriptor whose close() does not return. It is a TCP socket over loopback with unsent
+// data and SO_LINGER, and its other end reads nothing until let_go(). Thread: the test's.
 #pragma once
 
 #include <fcntl.h>
@@ -41,10 +41,10 @@ class LingeringSocket {
 
   int get() const { return lingers_.get(); }
   Fd take() { return std::move(lingers_); }
-  // After it was sent elsewhere, where its description lives on: this is not the last close(), and does not
-  // linger.
+  // Closes the descriptor after it was sent elsewhere. The socket is still open there, so this close() does
+  // not linger.
   void forget() { lingers_.reset(); }
-  // The other end is gone: a close() under way returns.
+  // Closes the other end, so a close() in progress returns.
   void let_go() { other_end_.reset(); }
 
  private:

@@ -1,9 +1,9 @@
 // Machines: N adapters in one thread and under one manual clock, each with its port and a driver over an
-// InProcessBus. Which switches they are on is the caller's business: Testbench has one for all, a simulated
-// cluster one for each host.
+// InProcessBus. The caller chooses their switches: Testbench has one switch for all, a simulated cluster has
+// one for each host.
 //
-// Nothing happens by itself: doorbells and commands run where they are written, but mapped doorbells in the
-// next run(), which gives waiting work its turns; advance() moves time from deadline to deadline. The same
+// Nothing happens by itself. Commands and trapped doorbells run when they are written, mapped doorbells in
+// the next run(), which also runs waiting work. advance() moves time from deadline to deadline. The same
 // calls give the same result.
 //
 // Thread: one.
@@ -30,20 +30,19 @@ namespace pvrdma::test {
 struct MachineOptions {
   std::uint32_t adapter_count = 2;
   HardwareVersion hardware_version = HardwareVersion::k18;
-  std::optional<RoceVersion> roce;  // none: the hardware version's default
+  std::optional<RoceVersion> roce;  // nullopt: the hardware version's default
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
-  bool kept = false;  // ServedHost: for another process
+  bool kept = false;  // ServedHost keeps it for another process
   NetworkMtu mtu = kNetworkMtuDefault;
-  bool may_reach_natives = false;  // where the segment's rule lets it
+  bool may_reach_natives = false;  // if the segment's rule allows it
   std::optional<verbs::Limits> limits;
   Budgets budgets = Budgets::none();
   verbs::HostAccount* host = nullptr;  // borrowed
   driver::DeviceOptions driver;
-  // Called with its index before each of a driver's calls to its adapter, which it may replace.
+  // Called with the adapter's index before each of a driver's calls to it. It may replace the adapter.
   std::function<void(std::uint32_t)> before_each_call;
-  // For Testbench, of kind local: takes the place of the real one, for example a lossy one around it;
-  // borrowed.
+  // Testbench uses this transport of kind local instead of the real one, for example a lossy one. Borrowed.
   transport::Transport* transport = nullptr;
 };
 
@@ -52,15 +51,16 @@ device::AdapterConfig adapter_config(std::uint32_t index, const MachineOptions& 
 
 class Machines {
  public:
-  // None of them is placed.
+  // No adapter is placed at first.
   explicit Machines(const MachineOptions& options);
-  ~Machines();  // drivers first: nothing made from them is left
+  ~Machines();  // destroys the drivers first; nothing made from them may be left
   Machines(const Machines&) = delete;
   Machines& operator=(const Machines&) = delete;
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(nodes_.size()); }
 
-  // A new adapter on a switch (borrowed), where none is. remove() takes it away, and its driver.
+  // place() makes an adapter on a switch (borrowed). The index must have no adapter. remove() removes adapter
+  // and driver.
   void place(std::uint32_t index, fabric::Switch& fabric_switch);
   void remove(std::uint32_t index);
   bool is_placed(std::uint32_t index) const { return nodes_[index].adapter != nullptr; }
@@ -73,27 +73,29 @@ class Machines {
   fabric::Port& port(std::uint32_t index) { return *nodes_[index].port; }
   InProcessBus& bus(std::uint32_t index) { return *nodes_[index].bus; }
 
-  // What a move does to an adapter, without the way between two hosts: it is saved and destroyed, and another
-  // one, loaded from the bytes, goes on with its guest, which must not notice. Its port stays, and its GIDs
-  // are nobody's for a moment. Ends the test when it is refused, or is not saved as the same bytes again.
+  // Does to an adapter what a move does, on one host. The adapter is saved and destroyed, and another one is
+  // loaded from the bytes and continues with the guest, which must not notice. The port stays; for a moment
+  // no adapter holds its GIDs. Ends the test if the load is refused, or if the new adapter is not saved as
+  // the same bytes.
   void replace_adapter(std::uint32_t index);
 
   // The VM dies: its adapter loses its client at once. Objects made from its driver may still be destroyed
-  // (each destroy fails), then forget_device() makes room for the next one.
+  // (each destroy command fails). Then forget_device() makes room for the next driver.
   void kill(std::uint32_t index) { nodes_[index].bus->kill(); }
   void forget_device(std::uint32_t index);
 
   Instant now() const { return clock_.now(); }
   ManualClock& clock() { return clock_; }
 
-  // Gives adapters turns until none has more to do and each mapped page was looked at since, at most
-  // `turns_max`; false when that was not enough.
+  // Runs adapters until none has more to do and each mapped page was polled since. False: `turns_max` turns
+  // were not enough.
   bool run(std::uint32_t turns_max = 1'000'000);
 
-  // Moves time on by `time`, firing each deadline when it is due, and runs.
+  // Advances time by `time`, fires each deadline when it is due, and runs the adapters.
   void advance(Duration time);
 
-  // Runs and jumps from deadline to deadline until `done` holds or `time` has passed; whether it holds.
+  // Runs, and advances from deadline to deadline, until `done` holds or `time` has passed. Returns whether it
+  // holds.
   bool run_until(const std::function<bool()>& done, Duration time = std::chrono::seconds(60));
 
   Instant next_deadline() const;

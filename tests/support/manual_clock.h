@@ -1,4 +1,4 @@
-// The tests' clock: its time is whatever the test last set.
+// The tests' clock. The test sets its time.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace pvrdma::test {
 // Thread: any; one thread at a time moves it.
 class ManualClock final : public Clock {
  public:
-  // Each read moves the clock on by `per_read`.
+  // Each read advances the clock by `per_read`.
   explicit ManualClock(Duration per_read = Duration{0}) : per_read_(per_read) {}
 
   Instant now() const override {
@@ -26,7 +26,7 @@ class ManualClock final : public Clock {
 
  private:
   const Duration per_read_;
-  // Not near zero: a time limit that counts from the start of the clock has passed.
+  // Begins at 100 s, so that time limits that count from the start of the clock have passed.
   mutable std::atomic<Duration::rep> nanoseconds_{Duration(std::chrono::seconds(100)).count()};
   mutable std::atomic<std::uint64_t> reads_{0};
 };

@@ -1,7 +1,7 @@
-// MemoryAudit: that the log of written pages (guestmem/dirty_log.h) misses nothing, by comparing memory. It
-// remembers the RAM of guests as they left it when they gave the word to the daemon; what has changed when
-// the daemon is done must be in the log of that guest. The log is emptied at random moments only, so that
-// rings that keep addresses meet both: pages marked long ago, and marks that have just been taken.
+// MemoryAudit: checks that the log of written pages (guestmem/dirty_log.h) misses nothing, by comparing
+// memory. It copies the guests' RAM before the daemon works. Each page that differs afterwards must be in
+// that guest's log. The log is emptied at random moments, so that rings that keep addresses meet pages that
+// were marked long ago, and marks that were just cleared.
 //
 // The guests must do nothing between look() and check(). Thread: one.
 #pragma once
@@ -25,14 +25,14 @@ class MemoryAudit final : public CallWatcher {
  public:
   explicit MemoryAudit(std::uint64_t seed) : random_(seed) {}
 
-  // Starts the log of `memory`, an adapter's, whose guest has all of its RAM in `ram`. Both are borrowed.
+  // Starts the log of an adapter's `memory`. `ram` is the guest's whole RAM. Both are borrowed.
   void add(driver::GuestRam& ram, guestmem::AddressSpace& memory);
 
-  // The daemon goes on.
+  // Called before the daemon works.
   void look();
-  // The daemon has stopped.
+  // Called after the daemon has worked.
   void check();
-  // Checks what is left; the logs are stopped.
+  // Checks the rest, and stops the logs.
   void finish();
 
   void before_call() override { look(); }
@@ -40,10 +40,10 @@ class MemoryAudit final : public CallWatcher {
 
   // One sentence for each page that changed and was not in the log.
   const std::vector<std::string>& missed() const { return missed_; }
-  // Pages that were in a log, and that were in use.
+  // The number of pages that were in a log, and of pages that were in use.
   std::size_t logged_pages() const;
   std::size_t pages_in_use() const;
-  // Pages that changed under the daemon's hands, counted once for each time that the log was emptied.
+  // The number of pages that the daemon changed. A page counts once for each time that the log was emptied.
   std::uint64_t changes() const { return changes_; }
   std::uint64_t times_emptied() const { return times_emptied_; }
 
@@ -54,12 +54,12 @@ class MemoryAudit final : public CallWatcher {
     driver::GuestRam& ram;
     guestmem::AddressSpace& memory;
     std::map<std::uint64_t, std::unique_ptr<Page>> remembered;
-    Pages changed;  // since the log was emptied
-    Pages logged;   // ever
+    Pages changed;  // since the log was last emptied
+    Pages logged;   // in any log so far
   };
 
-  // Remembers the guest's RAM as it is now, what its buffers have of it; calls `changed(page)` for each page
-  // that was another one.
+  // Copies the guest's RAM that its buffers use, and calls `changed(page)` for each page that differs from
+  // the last copy.
   template <typename Changed>
   static void remember(Guest& guest, Changed changed);
   void empty_log(std::size_t index);

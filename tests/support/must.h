@@ -1,4 +1,4 @@
-// must(): the value of a Result in a test; without one the test ends with the Error's sentence. Thread: any.
+// must(): the value of a Result in a test. If it is an Error, the test ends with its sentence. Thread: any.
 #pragma once
 
 #include <stdexcept>
@@ -18,7 +18,7 @@ inline void must(Result<> result) {
   if (!result) throw std::runtime_error(result.error().message);
 }
 
-// The code of the Error that has to be there; 0 when there is none.
+// The code of a Result that must be an Error; 0 if it is not.
 template <typename T>
 int code_of(const Result<T>& result) {
   return result ? 0 : result.error().code;

@@ -1,5 +1,5 @@
-// NetNamespace: the calling thread's own network, without anything of the host's, while it lives. Thread:
-// one.
+// NetNamespace: gives the calling thread its own network, without the host's devices, while it exists.
+// Thread: one.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ class NetNamespace {
  public:
   NetNamespace() : before_(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {
     made_ = before_ && ::unshare(CLONE_NEWNET) == 0;
-    // Else the kernel's own frames come between those of a test.
+    // Otherwise the kernel's own frames would come between those of a test.
     if (made_) std::ofstream("/proc/sys/net/ipv6/conf/default/disable_ipv6") << "1\n";
   }
   ~NetNamespace() {
@@ -27,10 +27,10 @@ class NetNamespace {
   NetNamespace(const NetNamespace&) = delete;
   NetNamespace& operator=(const NetNamespace&) = delete;
 
-  // False: this process may not have one. It needs root.
+  // False: this process may not make one, which needs root.
   explicit operator bool() const { return made_; }
 
-  // iproute2's ip with such arguments, in it.
+  // Runs iproute2's ip with these arguments, in the namespace.
   static bool ip(const std::string& arguments) { return std::system(("ip " + arguments).c_str()) == 0; }
 
  private:

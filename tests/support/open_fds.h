@@ -1,5 +1,5 @@
-// count_open_fds(): how many file descriptors this process has open; the look itself counts each time alike.
-// Thread: any.
+// count_open_fds(): how many file descriptors this process has open, including the same few for the look
+// itself. Thread: any.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// RcEndpoint: one end of an RC connection with all it needs: PD, CQs, a registered buffer, a QP. For tests
-// and benches, over any Bus.
+// RcEndpoint: one end of an RC connection with everything that it needs: PD, CQs, a registered buffer, a QP.
+// For tests and benches, over any Bus.
 //
-// Thread: the Device's. Failures to build one end the test: value() of a Result.
+// Thread: the Device's. A failure to make one ends the test.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace pvrdma::test {
 inline constexpr std::uint32_t kFullAccess =
     abi::kAccessLocalWrite | abi::kAccessRemoteWrite | abi::kAccessRemoteRead | abi::kAccessRemoteAtomic;
 
-// ::ffff:192.168.11.(51 + index), as the demo's VMs.
+// ::ffff:192.168.11.(51 + index), like the demo's VMs.
 abi::Gid gid_of(std::uint32_t index);
-// Of the adapter that has such a GID (adapter_config()).
+// The MAC of the adapter with such a GID (adapter_config()).
 abi::Mac mac_of(const abi::Gid& gid);
 
 struct EndpointOptions {
@@ -32,7 +32,7 @@ struct EndpointOptions {
   std::uint32_t mr_access = kFullAccess;
   driver::Signaling signaling = driver::Signaling::kRequested;
   driver::SharedReceiveQueue* srq = nullptr;
-  driver::ProtectionDomain* pd = nullptr;  // null: one of its own
+  driver::ProtectionDomain* pd = nullptr;  // null: it makes one
 };
 
 struct ConnectOptions {
@@ -43,27 +43,27 @@ struct ConnectOptions {
   std::uint8_t min_rnr_timer = 1;  // 10 us
   std::uint8_t max_rd_atomic = 16;
   std::uint8_t max_dest_rd_atomic = 16;
-  std::uint32_t first_psn = 0xff'fffe;  // wraps soon
+  std::uint32_t first_psn = 0xff'fffe;  // so that PSNs wrap soon
   abi::Mtu path_mtu = abi::Mtu::k1024;
 };
 
 class RcEndpoint {
  public:
-  // `device` is borrowed and outlives it; its GID `gid` is bound at table index `sgid_index`.
+  // `device` is borrowed and outlives the endpoint. Its GID `gid` is bound at table index `sgid_index`.
   RcEndpoint(driver::Device& device, const abi::Gid& gid, const EndpointOptions& options = {},
              std::uint8_t sgid_index = 0);
 
-  // RESET -> INIT -> RTR -> RTS towards a QP.
+  // Connects to a QP: RESET -> INIT -> RTR -> RTS.
   Result<> connect_to(const abi::Gid& gid, std::uint32_t qpn, const ConnectOptions& options = {});
 
-  // An SGE in the buffer, and where a peer finds the same place.
+  // An SGE in the buffer, and the address and rkey with which a peer reaches the same place.
   driver::Sge sge(std::size_t offset, std::uint32_t bytes) const { return mr->sge(offset, bytes); }
   driver::Remote remote(std::size_t offset = 0) const { return {mr->start() + offset, mr->rkey()}; }
   std::byte* bytes(std::size_t offset = 0) const { return buffer->data() + offset; }
   void fill(std::size_t offset, std::size_t count, std::uint8_t seed) const;
   bool holds(std::size_t offset, std::size_t count, std::uint8_t seed) const;
 
-  // Posts with one SGE (none when `bytes` is 0).
+  // Posts with one SGE, or without one if `bytes` is 0.
   driver::Posted recv(std::uint64_t wr_id, std::size_t offset, std::uint32_t bytes);
 
   driver::Device& device;
@@ -78,7 +78,7 @@ class RcEndpoint {
   std::unique_ptr<driver::QueuePair> qp;
 };
 
-// Both ends to RTS.
+// Connects both ends.
 Result<> connect(RcEndpoint& a, RcEndpoint& b, const ConnectOptions& options = {});
 
 }  // namespace pvrdma::test

@@ -1,5 +1,5 @@
-// A stream of saved state (state/stream.h) as bytes to be changed: whoever saved may have written anything,
-// but checksums, the number of records and of bytes are easily right. Thread: any.
+// A stream of saved state (state/stream.h) as bytes that a test changes. A stream from outside may contain
+// anything, but its checksums and numbers of records and bytes are easily made right. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace pvrdma::test {
 
 using SavedBytes = std::vector<std::byte>;
 
-// Bytes of the record that begins at `at`, whole; nothing when its length leads out of the stream.
+// The size of the whole record that begins at `at`. Nullopt: it does not end within the stream.
 inline std::optional<std::size_t> record_bytes(const SavedBytes& stream, std::size_t at) {
   constexpr std::size_t kAround = state::kRecordHeadBytes + state::kRecordTailBytes;
   if (stream.size() - at < kAround) return std::nullopt;
@@ -35,7 +35,7 @@ inline void make_checksum_right(std::span<std::byte> record) {
   std::memcpy(record.data() + sum_at, &sum, sizeof sum);
 }
 
-// As far as the records' lengths lead.
+// Corrects the checksums of all records that can be found by their lengths.
 inline void make_checksums_right(SavedBytes& stream) {
   std::size_t at = 0;
   while (const auto bytes = record_bytes(stream, at)) {
@@ -44,8 +44,8 @@ inline void make_checksums_right(SavedBytes& stream) {
   }
 }
 
-// Calls `visit(stream)` with each byte of each record's body changed in turn, in three ways, and its checksum
-// made right.
+// Changes each byte of each record's body in turn, in three ways, corrects the checksum, and calls
+// `visit(stream)`.
 template <typename Visit>
 void for_each_flip(SavedBytes stream, Visit visit) {
   std::size_t at = 0;
@@ -64,7 +64,7 @@ void for_each_flip(SavedBytes stream, Visit visit) {
   }
 }
 
-// The records of a stream, without head and end, each whole.
+// The whole records of a stream, without its head and end.
 inline std::vector<SavedBytes> records_of(const SavedBytes& stream) {
   std::vector<SavedBytes> records;
   std::size_t at = 0;
@@ -83,7 +83,7 @@ inline state::RecordKind kind_of(const SavedBytes& record) {
   return kind;
 }
 
-// A stream of these records, its own head and a right end.
+// Makes a stream of these records, with a head and a correct end.
 inline SavedBytes stream_of(const std::vector<SavedBytes>& records) {
   const auto append = [](SavedBytes& to, const SavedBytes& bytes) {
     to.insert(to.end(), bytes.begin(), bytes.end());
@@ -102,7 +102,7 @@ inline SavedBytes stream_of(const std::vector<SavedBytes>& records) {
   return out;
 }
 
-// The stream with `change(saved)` made to each record of that kind.
+// The stream after calling `change(saved)` for each record of that kind.
 template <typename Saved, typename Change>
 SavedBytes changed(const SavedBytes& stream, state::RecordKind kind, Change change) {
   std::vector<SavedBytes> records = records_of(stream);

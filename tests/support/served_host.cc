@@ -17,7 +17,7 @@ std::string make_directory() {
   return path;
 }
 
-// As pvrdmad's main() does: a guest may shrink its memory file.
+// As in pvrdmad's main(), because a guest may shrink its memory file.
 void install_sigbus_handler_once() {
   static const bool installed = (must(guestmem::install_sigbus_handler()), true);
   (void)installed;

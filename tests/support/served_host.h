@@ -1,6 +1,6 @@
-// ServedHost: what pvrdmad runs, inside the test: one shard thread that serves N adapters on vfio-user
-// sockets in a directory of their own. Sanitizers see both sides. Log lines appear with PVRDMA_TEST_LOG set
-// in the environment.
+// ServedHost: runs what pvrdmad runs, inside the test: one shard thread that serves N adapters on vfio-user
+// sockets in a directory of their own. So sanitizers see both sides. If PVRDMA_TEST_LOG is set in the
+// environment, log lines are printed.
 //
 // Thread: the test's. on_shard() runs code on the shard's thread and waits for it.
 #pragma once
@@ -31,21 +31,21 @@ class ServedHost {
 
   Reaper& reaper() { return *reaper_; }
 
-  // Another adapter, on the same switch, that is adapter `index` again, with a socket of its own: where its
-  // VM may move to. Returns its index.
+  // Makes a second adapter like adapter `index` on the same switch, with a socket of its own, to which the VM
+  // can move. Returns its index.
   std::uint32_t add_twin(std::uint32_t index);
 
-  // What the daemon's next process would find of an adapter.
+  // The kept adapter that the daemon's next process would get.
   adapters::KeptAdapter keep(std::uint32_t index, device::Adapter::Objects objects);
-  // The adapter ends without a word to its client, and one that finds `kept` takes its place; not when that
-  // cannot be read.
+  // Destroys the adapter without telling its client, and replaces it by one that takes `kept` back. If `kept`
+  // cannot be read, nothing happens.
   Result<void> take_back(std::uint32_t index, const adapters::KeptAdapter& kept);
-  // All end, and all are taken back.
+  // Does so with all adapters.
   void restart();
 
   const std::string& socket_path(std::uint32_t index) const { return paths_[index]; }
 
-  // Runs `work(adapters::ServedAdapter&)` for one adapter on the shard's thread; returns what it returns.
+  // Runs `work(adapters::ServedAdapter&)` for one adapter on the shard's thread, and returns its result.
   template <typename Work>
   auto on_shard(std::uint32_t index, Work work) {
     using Answer = std::invoke_result_t<Work, adapters::ServedAdapter&>;

@@ -1,5 +1,5 @@
-// Blocks that are stamped with a round's number all over: what the checkers of exactly-once write and
-// compare. Each word is different, and so is each round. Thread: any.
+// Blocks that are filled with stamps of a round's number. The checkers of exactly-once execution write and
+// compare them. Words differ within a block and between rounds. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline void stamp_block(std::byte* block, std::size_t bytes, std::uint64_t round
   for (std::size_t word = 0; word < bytes / 8; ++word) store_word(block + 8 * word, stamp_of(round, word));
 }
 
-// The first word that is not the round's, as a sentence's end: "word 3 of B's block is 0x0, not 0x1".
+// The first word that is not the round's, as the end of a sentence: "word 3 of B's block is 0x0, not 0x1".
 inline std::optional<std::string> wrong_stamp(const std::byte* block, std::size_t bytes, std::uint64_t round,
                                               const char* whose) {
   for (std::size_t word = 0; word < bytes / 8; ++word) {

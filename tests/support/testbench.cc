@@ -9,7 +9,7 @@ Testbench::Testbench(const TestbenchOptions& options)
 }
 
 Testbench::~Testbench() {
-  for (std::uint32_t index = 0; index < count(); ++index) remove(index);  // before their switch
+  for (std::uint32_t index = 0; index < count(); ++index) remove(index);  // before the switch
 }
 
 }  // namespace pvrdma::test

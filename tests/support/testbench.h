@@ -1,5 +1,5 @@
 // Testbench: a whole host in one thread and under one manual clock: a switch, the local transport, and
-// machines on it (machines.h). What a seeded simulation of one host and the benches are built on.
+// machines on it (machines.h). The seeded simulation of one host and the benches use it.
 //
 // Thread: one.
 #pragma once

@@ -1,6 +1,6 @@
-// VmmBus: the bus of a guest whose VMM may change under it. It knows what a VMM knows of its guest: the
-// memory that it shares and the vectors' eventfds, so that another client can take the guest over. (BARs and
-// the MSI-X table are the VMM's own matter; this guest has none.)
+// VmmBus: the bus of a guest whose VMM may be replaced. It knows the shared memory and the vectors' eventfds,
+// as a VMM does, so another client can take the guest over. (Real VMMs also have BARs and the MSI-X table;
+// this guest has none.)
 //
 // Thread: one at a time; blocks.
 #pragma once
@@ -31,7 +31,7 @@ class VmmBus : public driver::Bus {
 
   const std::vector<Map>& maps() const { return maps_; }
 
-  // `next` gets the configuration space, the memory and the eventfds.
+  // Gives `next` the configuration space, the memory and the eventfds.
   void prepare(driver::VfioUserBus& next) {
     std::vector<std::byte> config(64);
     must(bus_->region_read(driver::Region::kConfig, 0, config));
@@ -75,7 +75,7 @@ class VmmBus : public driver::Bus {
   Result<> reset() override { return bus_->reset(); }
 
  protected:
-  // For one of the guest's accesses.
+  // The bus for one access of the guest.
   virtual driver::VfioUserBus& access() { return *bus_; }
 
   std::unique_ptr<driver::VfioUserBus> bus_;
