@@ -1,12 +1,11 @@
-// Fuzzes an adapter whose guest changes its memory between any two reads of the device: a hook before each
-// read (guestmem/read_hook.h) lets the input write to ring indices, elements, page directories, the command
-// slot and whatever is read next, or ring mapped doorbells.
+// Fuzzes an adapter whose guest changes its memory between any two reads by the device. Before each read, a
+// hook (guestmem/read_hook.h) lets the input write to ring indices, elements, page directories, the command
+// slot and the bytes that are read next, or ring mapped doorbells.
 //
-// A is the hostile guest, with a connection to itself and one to B; B and C are neighbours: B has granted A
-// one buffer, C is idle. Input: options@0:1 (bit 0: doorbells are mapped, and A's and B's objects are a
-// process's), length@1:2 and a script for the hook, then steps, see Step. What must hold:
-// nothing crashes; no byte of B's other buffers and none of C's whole RAM changes; afterwards B is served as
-// ever.
+// A is the hostile guest, with a connection to itself and one to B. B and C are neighbours: B has granted A
+// one buffer, and C is idle. Input: options@0:1 (bit 0: doorbells are mapped, and A's and B's objects belong
+// to a process), length@1:2 and a script for the hook, then steps, see Step. The fuzzer checks: nothing
+// crashes; no byte of B's other buffers and of C's whole RAM changes; afterwards B is served as before.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -34,9 +33,9 @@ using test::RcEndpoint;
 constexpr std::uint32_t kA = 0, kB = 1, kC = 2;
 constexpr std::size_t kBufferBytes = 16 * 1024;
 constexpr int kStepsMax = 48;
-constexpr std::size_t kPages = 8;        // of doorbells that the hook writes to
-constexpr std::size_t kWordsOfPage = 4;  // QP, CQ, SRQ, and one that is none
-constexpr int kTurnsMax = 64;  // an adapter gives up its turn; a hostile one never stops asking for another
+constexpr std::size_t kPages = 8;        // doorbell pages to which the hook writes
+constexpr std::size_t kWordsOfPage = 4;  // QP, CQ, SRQ, and one without a meaning
+constexpr int kTurnsMax = 64;            // a hostile guest's adapter always asks for another turn
 
 enum class Step : std::uint8_t {
   kSend,      // connection@0:1, kind@1:1, bytes@2:2, place@4:2
@@ -44,18 +43,18 @@ enum class Step : std::uint8_t {
   kDoorbell,  // connection@0:1, action@1:4
   kPoll,      // connection@0:1
   kArm,       // connection@0:1
-  kRegion,    // pages@0:1: an MR is made and destroyed
-  kQueues,    // a CQ and an SRQ likewise
+  kRegion,    // pages@0:1: makes and destroys an MR
+  kQueues,    // makes and destroys a CQ and an SRQ
   kQp,        // connection@0:1, what@1:1: to ERR, to SQD, queried
   kMemory,    // offset@0:4, value@4:8
   kRun,
   kTime,     // milliseconds@0:2
   kWord,     // page@0:1, word@1:1, value@2:4: into any doorbell page
-  kContext,  // a process comes and goes
+  kContext,  // makes and destroys a process's context
   kCount
 };
 
-// What the hook does, one byte for each read: the low 3 bits, with the upper 5 as an argument.
+// What the hook does. Each read takes one byte: the low 3 bits are the change, the upper 5 its argument.
 enum class Change : std::uint8_t {
   kNothing,
   kSkip,
@@ -78,7 +77,7 @@ test::TestbenchOptions options(DoorbellMode doorbells) {
   options.limits->max_mr = 64;
   options.limits->max_pd = 64;
   options.driver.ram.size_bytes = 1u << 20;
-  options.driver.command_timeout = Duration(0);  // answers are there at once or never come
+  options.driver.command_timeout = Duration(0);  // answers come at once or never
   return options;
 }
 test::EndpointOptions small(driver::Context& context) {
@@ -91,7 +90,7 @@ test::EndpointOptions small(driver::Context& context) {
   options.placement = driver::Placement::kContiguous;
   return options;
 }
-// Long pauses, so that time may pass in few turns.
+// Long time limits, so that time can pass in few turns.
 test::ConnectOptions slow() {
   return {.timeout = 17, .min_rnr_timer = 31};
 }
@@ -100,7 +99,8 @@ std::span<std::byte> ram_of(test::Testbench& bench, std::uint32_t index) {
   return {ram.at(ram.base(), ram.size_bytes()), ram.size_bytes()};
 }
 
-// Whose objects a VM's are: a process's where doorbells are mapped, as the kernel's are not.
+// The context of a VM's objects: a process's if doorbells are mapped, because the kernel's doorbells never
+// are.
 class Owner {
  public:
   explicit Owner(test::Testbench& bench, std::uint32_t index) : device_(bench.device(index)) {
@@ -114,7 +114,7 @@ class Owner {
   std::unique_ptr<driver::Context> process_;
 };
 
-// B and C, the same for all inputs: what they hold and how they are served may depend on none of them.
+// B and C are the same for all inputs: no input may change their memory or how they are served.
 class Neighbours {
  public:
   explicit Neighbours(test::Testbench& bench)
@@ -150,11 +150,11 @@ class Neighbours {
   Owner owner_;
   RcEndpoint secret_;
   RcEndpoint honest_;
-  std::vector<std::byte> ungranted_;  // of secret_
-  std::vector<std::byte> idle_;       // C's RAM
+  std::vector<std::byte> ungranted_;  // a copy of secret_'s buffer
+  std::vector<std::byte> idle_;       // a copy of C's RAM
 };
 
-// A, with a VMM and a driver of its own for each input.
+// A. Each input has its own VMM and driver.
 class Guest {
  public:
   Guest(test::Testbench& bench, driver::Context& of_b)
@@ -168,7 +168,7 @@ class Guest {
     must(test::connect(loop_[0], loop_[1], slow()));
     must(test::connect(out_, granted_, slow()));
     current_ = this;
-    must(a_.query_port());  // its first read tells the hook which memory is A's
+    must(a_.query_port());  // its first read shows the hook which memory is A's
     PVRDMA_CHECK(memory_ != nullptr, "the hook sees the reads");
   }
   ~Guest() {
@@ -184,7 +184,7 @@ class Guest {
     for (int i = 0; i < kStepsMax && !input.empty(); ++i) step(input);
   }
 
-  // The device reads `bytes` at `at` next.
+  // The device is about to read `bytes` bytes at `at`.
   void before_read(const guestmem::AddressSpace& memory, const std::byte* at, std::size_t bytes) {
     if (memory_ == nullptr) memory_ = &memory;
     if (&memory != memory_ || script_.empty()) return;
@@ -194,7 +194,7 @@ class Guest {
     }
     const std::uint8_t what = script_.byte();
     const std::size_t argument = what >> 3;
-    std::byte* const next = const_cast<std::byte*>(at);  // A's, mapped for reading and writing
+    std::byte* const next = const_cast<std::byte*>(at);  // A's memory is mapped for writing
     switch (static_cast<Change>((what & 7) % static_cast<std::uint8_t>(Change::kCount))) {
       case Change::kNothing:
       case Change::kCount:
@@ -222,7 +222,8 @@ class Guest {
         return;
       }
       case Change::kWord:
-        // Not page 0: a trapped doorbell is no store, and comes when the device can take it.
+        // Not page 0: its doorbells are trapped, so they are calls, which come only when the device can take
+        // them.
         if (is_mapped()) ring(1 + argument % kPages, script_.byte(), script_.u32());
         return;
     }
@@ -238,7 +239,7 @@ class Guest {
         driver::Region::kUar, page * abi::kUarPageBytes + word % kWordsOfPage * sizeof value, value));
   }
 
-  // Up to 8 bytes of the script.
+  // Writes up to 8 bytes of the script.
   void put(std::byte* to, std::size_t room, std::size_t offset) {
     const std::size_t width = std::size_t{1} << (script_.byte() % 4);
     const auto bytes = script_.take_bytes(width);
@@ -344,7 +345,7 @@ class Guest {
   }
 
   void turns() { bench_.run(kTurnsMax); }
-  // Deadlines may follow each other for ever: a bounded number of them.
+  // Lets time pass. Fires a bounded number of deadlines, because they may follow each other for ever.
   void pass(Duration time) {
     const Instant end = bench_.now() + time;
     for (int i = 0; i < kTurnsMax && bench_.next_deadline() <= end; ++i) {
@@ -378,7 +379,7 @@ void guestmem::before_read(const AddressSpace& memory, const std::byte* at, std:
 namespace pvrdma {
 namespace {
 
-// All VMs of one doorbell mode.
+// All VMs with one doorbell mode.
 struct World {
   explicit World(DoorbellMode doorbells) : bench(options(doorbells)) {}
 
@@ -386,7 +387,7 @@ struct World {
     {
       Guest guest(bench, neighbours.context());
       guest.run(input);
-      neighbours.check();  // while A is there
+      neighbours.check();  // while A exists
     }
     bench.forget_device(kA);
   }

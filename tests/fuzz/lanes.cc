@@ -73,7 +73,7 @@ void FuzzLane::End::on_greeting(const transport::wire::Frame& frame, Instant now
   socket->establish(peer.id, now);
 }
 
-// Reads what is there. True: something changed.
+// Reads the bytes that have arrived. True: something changed.
 bool FuzzLane::End::go_on(Instant now) {
   if (socket->broken()) return false;
   if (now >= socket->next_deadline()) socket->on_time(now);

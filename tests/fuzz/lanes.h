@@ -1,7 +1,8 @@
-// Lanes: what two hosts say to each other, in memory: the TCP transport's frame sockets at either end, and
-// between them somebody who sees each direction's bytes and may change them.
+// Lanes between two hosts, in memory. Each end has the TCP transport's frame sockets. Between them, an object
+// sees each direction's bytes and may change them.
 //
-// Nothing moves by itself: pump() takes what the ends have written, hands it to Between and lets them read.
+// Nothing moves by itself: pump() takes the bytes that the ends have written, passes them to Between, and
+// lets the ends read.
 //
 // Thread: one.
 #pragma once
@@ -25,7 +26,7 @@ using transport::HostId;
 using transport::tcp::FrameSocket;
 using Bytes = std::vector<std::byte>;
 
-// Takes bytes of one direction of a connection; whatever it appends to `out` arrives.
+// Passes the bytes of one direction of a connection on. Only the bytes that it appends to `out` arrive.
 class Between {
  public:
   virtual ~Between() = default;
@@ -34,14 +35,14 @@ class Between {
     out.insert(out.end(), in.begin(), in.end());
     in.clear();
   }
-  // Whether the connection is to break now. Asked once for each pump.
+  // Whether the connection must break now. Called once for each pump.
   virtual bool breaks() { return false; }
 };
 
-// One end's stream. Its descriptor is a socket on which nothing ever comes: readiness is the pump's business.
+// One end's stream. Its descriptor is a socket on which nothing ever arrives; the pump calls the end instead.
 class MemoryStream final : public transport::tcp::Stream {
  public:
-  static constexpr std::size_t kRoomBytes = 64 * 1024;  // unread by the pump; more has to wait
+  static constexpr std::size_t kRoomBytes = 64 * 1024;  // bytes that the pump has not taken; more must wait
 
   MemoryStream();
   int fd() const override { return sockets_[0].get(); }
@@ -57,13 +58,13 @@ class MemoryStream final : public transport::tcp::Stream {
   std::vector<std::string> peer_names() const override { return {}; }
   std::string trouble() const override { return "the lane was cut"; }
 
-  Bytes in;   // for the end to read
-  Bytes out;  // written by it
+  Bytes in;   // bytes for the end to read
+  Bytes out;  // bytes that the end has written
  private:
   std::array<Fd, 2> sockets_;
 };
 
-// One host: its fabric, and the frame sockets' surroundings.
+// One host: its fabric, and the shared part of its frame sockets.
 struct LaneHost {
   LaneHost(HostId host_id, std::string name, shard::Loop& loop, const Clock& clock)
       : id(host_id), fabric(clock), shared({.host_name = std::move(name)}, loop, clock, fabric) {}
@@ -72,10 +73,10 @@ struct LaneHost {
   transport::tcp::TcpShared shared;
 };
 
-// One lane from the host that dialled it to the other, dialled again at the next pump when it broke.
+// One lane from the host that dials it to the other. If it breaks, it is dialled again at the next pump.
 class FuzzLane {
  public:
-  // All borrowed. `forth` sees requests and datagrams, `back` responses.
+  // All are borrowed. `forth` sees requests and datagrams, `back` sees responses.
   FuzzLane(LaneHost& dialler, LaneHost& acceptor, Between& forth, Between& back);
 
   FrameSocket* dialled() const { return up() ? &*connection_->dialler.socket : nullptr; }
@@ -96,7 +97,7 @@ class FuzzLane {
     LaneHost& host;
     LaneHost& peer;
     FrameSocket::Role role;
-    MemoryStream* stream = nullptr;  // the socket's
+    MemoryStream* stream = nullptr;  // owned by `socket`
     std::optional<FrameSocket> socket;
     bool drained = false;
   };
@@ -104,7 +105,7 @@ class FuzzLane {
     Connection(LaneHost& dialling, LaneHost& accepting);
     End dialler;
     End acceptor;
-    bool told = false;  // the dialler's fabric, that it stands
+    bool told = false;  // whether the dialler's fabric was told that the lane is up
   };
   void dial(Instant now);
 
@@ -118,15 +119,16 @@ class FuzzLane {
 // The lanes of one pair of adapters.
 struct LanePair {
   FuzzLane* mine = nullptr;    // dialled by this host
-  FuzzLane* theirs = nullptr;  // dialled by the other
+  FuzzLane* theirs = nullptr;  // dialled by the other host
 };
 
-// A host's transport: requests over the lanes it dialled, responses over those it accepted.
+// A host's transport. It sends requests over the lanes that it has dialled, and responses over those that it
+// has accepted.
 class LaneTransport final : public transport::Transport {
  public:
   explicit LaneTransport(LaneHost& host) : host_(host) {}
 
-  // The lanes of what this host's `gid` sends; before anything is.
+  // Sets the lanes for messages from this host's `gid`. Called before any is sent.
   void connect(const verbs::Gid& gid, LanePair lanes) { lanes_.push_back({gid, lanes}); }
 
   transport::PathKind kind() const override { return transport::PathKind::kTcp; }

@@ -10,7 +10,7 @@ namespace {
 
 using namespace transport::wire;
 
-constexpr std::uint32_t kBytesMax = 32 * 1024;  // of what it makes up; a victim gets its messages in pieces
+constexpr std::uint32_t kBytesMax = 32 * 1024;  // of an invented payload; a victim gets messages in pieces
 constexpr std::size_t kHeldMax = 16;
 
 enum class Lie : std::uint8_t {
@@ -18,14 +18,14 @@ enum class Lie : std::uint8_t {
   kDrop,
   kRepeat,
   kField,    // field@0:1 and its value
-  kFields,   // two of them
-  kSplit,    // bytes@0:2 of the first of two pieces
-  kHold,     // until kRelease
-  kRelease,  // the held ones behind this one
+  kFields,   // as kField, twice
+  kSplit,    // bytes@0:2: size of the first of two pieces
+  kHold,     // held back until kRelease
+  kRelease,  // this frame, then the held ones
   kBreak,
-  kGarble,    // byte@0:1, what@1:1 of the head
-  kSequence,  // of the frame, off by delta@0:1
-  kInvent,    // another one before it
+  kGarble,    // byte@0:1, what@1:1: one byte of the head is changed
+  kSequence,  // delta@0:1: the sequence number is too high by delta
+  kInvent,    // an invented frame, then this one
   kCount
 };
 
@@ -58,7 +58,7 @@ void Liar::pass(Bytes& in, Bytes& out) {
     used += size;
     const Body& body = spoken.frame.body;
     if (std::holds_alternative<Hello>(body) || std::holds_alternative<Welcome>(body)) {
-      say(std::move(spoken), out);  // without a greeting nothing else gets anywhere
+      say(std::move(spoken), out);  // without a greeting, no other frame is read
     } else {
       lie(std::move(spoken), out);
     }
@@ -118,7 +118,7 @@ void Liar::lie(Spoken spoken, Bytes& out) {
   }
 }
 
-// 24 bits, not far from `value`, or anywhere.
+// 24 bits, near `value` or arbitrary.
 std::uint32_t Liar::near(std::uint32_t value) {
   const std::uint8_t how = script().byte();
   const std::uint32_t out =
@@ -174,7 +174,7 @@ void Liar::change(verbs::Request& request, std::uint8_t field) {
     case 11:
       request.from.qpn = verbs::Qpn(near(request.from.qpn.value));
       return;
-    case 12:  // whole and small: what an engine takes at once
+    case 12:  // a whole small message, which an engine takes at once
       request.offset = 0;
       request.bytes = request.message_bytes = bytes();
       return;
@@ -233,7 +233,8 @@ void Liar::change(verbs::Datagram& datagram, std::uint8_t field) {
   }
 }
 
-// What its own engine never said: of the direction's kind, for the victim's QP, and otherwise the script's.
+// A frame that the liar's engine has never sent. It has the direction's kind and is for the victim's QP; the
+// script decides the rest.
 Liar::Spoken Liar::invented() {
   const Victim& victim = lies_.victim;
   Spoken spoken{.frame = {.segment = victim.segment, .body = Body{}}, .payload = {}};
@@ -257,7 +258,7 @@ Liar::Spoken Liar::invented() {
   return spoken;
 }
 
-// A request that its engine said in one piece goes in two.
+// Sends a request that came in one piece as two pieces.
 void Liar::split(const Spoken& spoken, Bytes& out) {
   const auto* request = std::get_if<verbs::Request>(&spoken.frame.body);
   if (request == nullptr || request->bytes < 2 || request->is_atomic()) return say(spoken, out);
@@ -274,7 +275,7 @@ void Liar::split(const Spoken& spoken, Bytes& out) {
   }
 }
 
-// Writes it, if it is something that can be written, with as many bytes as it says.
+// Writes the frame, if it can be encoded, with as many payload bytes as it claims.
 void Liar::say(Spoken spoken, Bytes& out) {
   spoken.frame.sequence = next_;
   Head head;

@@ -1,9 +1,9 @@
-// Liar: sits between two hosts and says what it likes for one of them: changes fields of its frames, repeats,
-// withholds, reorders, splits and invents them, and breaks the lane. Its frames are well formed and numbered
-// as the wire wants, unless garbling is what it does: so they reach the engine.
+// Liar: sits between two hosts and lies in the name of one of them. It changes fields of its frames, repeats,
+// withholds, reorders, splits and invents frames, and breaks the lane. Its frames are well formed and
+// numbered correctly, so they reach the engine. Only garbled frames are not.
 //
-// What it does is the script's: one byte for each frame says which lie, more bytes what about. An empty
-// script tells the truth.
+// The script decides what it does: one byte for each frame chooses the lie, more bytes are its arguments.
+// With an empty script, it tells the truth.
 //
 // Thread: a value.
 #pragma once
@@ -19,20 +19,20 @@
 
 namespace pvrdma::fuzz {
 
-// What it knows of its victim.
+// What the liar knows of its victim.
 struct Victim {
   struct Place {
     std::uint64_t address = 0;
     std::uint32_t rkey = 0;
   };
-  verbs::Endpoint liar;  // whom it speaks for
+  verbs::Endpoint liar;  // the endpoint in whose name it sends
   verbs::Endpoint victim;
   transport::SegmentId segment;
-  std::vector<Place> places;      // worth an attempt
-  std::uint32_t next_number = 0;  // that the victim waits for at first
+  std::vector<Place> places;      // targets for its requests
+  std::uint32_t next_number = 0;  // the first number that the victim expects
 };
 
-// The script of both directions.
+// The script of both directions, and the victim.
 struct Lies {
   test::FuzzInput script{nullptr, 0};
   Victim victim;
@@ -47,7 +47,7 @@ class Liar final : public Between {
   void pass(Bytes& in, Bytes& out) override;
   bool breaks() override { return std::exchange(breaks_, false); }
 
-  // Something that its own engine never said goes out with the next pass().
+  // The next pass() also sends a frame that the liar's engine has never sent.
   void invent() { ++inventions_; }
 
  private:
@@ -68,7 +68,7 @@ class Liar final : public Between {
 
   Lies& lies_;  // borrowed
   const Says says_;
-  std::uint64_t next_ = 0;  // sequence number of what it says on this connection
+  std::uint64_t next_ = 0;  // sequence number of its next frame on this connection
   std::deque<Spoken> held_;
   std::uint32_t inventions_ = 0;
   bool breaks_ = false;

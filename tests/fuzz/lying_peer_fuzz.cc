@@ -1,12 +1,13 @@
-// Fuzzes two engines on two hosts, over the frames of the TCP transport, while one of the hosts lies.
+// Fuzzes two engines on two hosts over the frames of the TCP transport, while one of the hosts lies.
 //
-// Host 1 has the victim, host 2 the peer, each an adapter with the user-space driver and one RC connection
-// between them; a Liar changes what host 2 says, requests and responses alike. An honest pair of adapters on
-// the same two hosts has lanes of its own. Input: where the numbers start@0:1, length@1:2 of the liar's
-// script, the script, then steps, see Step. What must hold, whatever is said:
-//  * no byte of the victim changes but those it granted, and where its own requests and receives point;
-//  * each work request completes at most once, and in order, at either end;
-//  * the honest pair's requests are executed exactly once and complete well.
+// Host 1 has the victim, host 2 the peer. Each is an adapter with the user-space driver, and one RC
+// connection joins them. A Liar changes what host 2 sends, requests and responses alike. An honest pair of
+// adapters on the same two hosts has lanes of its own. Input: the first number@0:1, length@1:2 of the liar's
+// script, the script, then steps, see Step. The fuzzer checks, whatever the liar sends:
+//  * only those bytes of the victim change that it has granted or to which its own requests and receives
+//    point;
+//  * each work request completes at most once, and in order, at both ends;
+//  * the honest pair's requests are executed exactly once and complete successfully.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -34,12 +35,12 @@ using test::RcEndpoint;
 
 enum class Step : std::uint8_t {
   kVictimPosts,    // kind@0:1, bytes@1:2
-  kPeerPosts,      // likewise
-  kVictimReceive,  // a receive
+  kPeerPosts,      // kind@0:1, bytes@1:2
+  kVictimReceive,  // posts a receive
   kPeerReceive,
-  kMove,    // rounds@0:1: everything under way moves
+  kMove,    // rounds@0:1: moves everything in flight
   kTime,    // milliseconds@0:2
-  kInvent,  // direction@0:1: the liar says something by itself
+  kInvent,  // direction@0:1: the liar invents a frame
   kCut,     // which@0:1
   kCount
 };
@@ -54,7 +55,7 @@ constexpr std::size_t kSlots = 16;
 constexpr std::size_t kSlotBytes = 1024;
 constexpr std::size_t kGapBytes = 64;  // at the end of each slot
 constexpr std::byte kUntouched{0xc3};
-// Where a connection's numbers start: they have 24 bits, and compare right over half of that.
+// The first message numbers. Numbers have 24 bits, and comparisons are right over half of that range.
 constexpr std::array<std::uint32_t, 8> kStarts{0,         1,         0x7f'ffff, 0x80'0000,
                                                0xff'fff0, 0xff'fffe, 0xff'ffff, 0x55'5555};
 
@@ -71,7 +72,7 @@ test::MachineOptions machine_options() {
   return options;
 }
 
-// Work requests of one queue: each completes once, in order.
+// The work requests of one queue. Each must complete once, in order.
 class Outstanding {
  public:
   std::uint64_t post() { return posted_.emplace_back(++last_); }
@@ -88,7 +89,7 @@ class Outstanding {
   std::uint64_t last_ = 0;
 };
 
-// One end of the connection that is lied about.
+// One end of the connection that the liar manipulates.
 class End {
  public:
   explicit End(driver::Device& device)
@@ -135,7 +136,7 @@ class End {
     const std::size_t slot = next_send_++ % kSlots * kSlotBytes;
     const std::uint32_t room = kSlotBytes - kGapBytes;
     const std::uint32_t wanted = 1 + input.u16();
-    // What it sends may come from anywhere of its own, what comes back goes into the slot.
+    // Payload that it sends may come from the granted buffer, too. Results go into the slot.
     const driver::Sge sge = kind == 4     ? slots_region_->sge(slot, 8)
                             : brings_back ? slots_region_->sge(slot, 1 + wanted % room)
                             : kind == 0   ? slots_region_->sge(slot, 1 + wanted % room)
@@ -201,9 +202,9 @@ class End {
   std::unique_ptr<driver::CompletionQueue> send_cq_;
   std::unique_ptr<driver::CompletionQueue> recv_cq_;
   std::unique_ptr<driver::QueuePair> qp_;
-  std::unique_ptr<driver::Buffer> granted_;  // a page, what is granted, a page
+  std::unique_ptr<driver::Buffer> granted_;  // a page, the granted part, a page
   std::unique_ptr<driver::MemoryRegion> granted_region_;
-  std::unique_ptr<driver::Buffer> slots_;  // of sends, then of receives
+  std::unique_ptr<driver::Buffer> slots_;  // slots of sends, then of receives
   std::unique_ptr<driver::MemoryRegion> slots_region_;
   Outstanding sends_;
   Outstanding receives_;
@@ -211,7 +212,8 @@ class End {
   std::size_t next_receive_ = 0;
 };
 
-// What the victim has and did not grant: regions that look like granted ones, and all the rest of its RAM.
+// The victim's memory that it did not grant: regions that look like granted ones, and all the rest of its
+// RAM.
 class Secrets {
  public:
   Secrets(driver::Device& device, driver::ProtectionDomain& pd)
@@ -293,7 +295,7 @@ class World {
     secrets_->name(known.places);
   }
   ~World() {
-    // What holds devices first, then the adapters, whose paths and ports the fabrics have.
+    // First the objects that use devices, then the adapters, because the fabrics have their paths and ports.
     secrets_.reset();
     honest_b_.reset();
     honest_a_.reset();
@@ -367,7 +369,7 @@ class World {
     }
   }
 
-  // So many rounds in which engines work and bytes move. False: nothing moves any more.
+  // Runs `rounds` rounds in which engines work and bytes move. False: nothing moves any more.
   bool move(int rounds) {
     for (int round = 0; round < rounds; ++round) {
       machines_.run();
@@ -380,7 +382,7 @@ class World {
     }
     return true;
   }
-  // From deadline to deadline, a bounded number of them.
+  // Lets time pass from deadline to deadline, for a bounded number of them.
   void pass(Duration time) {
     const Instant end = now() + time;
     for (int i = 0; i < 16 && machines_.next_deadline() <= end; ++i) {
@@ -436,8 +438,8 @@ class World {
   Between truth_;
   Liar requests_;
   Liar responses_;
-  FuzzLane lied_to_;  // dialled by the victim's host: the liar answers
-  FuzzLane lying_;    // dialled by the liar's: the liar asks
+  FuzzLane lied_to_;  // the victim's host dials; the liar changes the responses
+  FuzzLane lying_;    // the liar's host dials; the liar changes the requests
   FuzzLane honest_to_;
   FuzzLane honest_from_;
   std::optional<End> victim_;
