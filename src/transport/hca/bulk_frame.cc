@@ -79,14 +79,14 @@ template <typename Body, typename Message>
 BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, std::size_t all,
                         BulkFrame& frame, Message Body::*message) {
   if (run_count == 0 || run_count > Runs::kMax || rest.size() < run_count * kRunBytes)
-    return refused("its number of runs is none");
+    return refused("its number of runs is invalid");
   const auto head = rest.first(rest.size() - run_count * kRunBytes);
   wire::Frame inner;
   const wire::Decoded decoded = wire::decode(head, inner);
   const auto* const found = std::get_if<Message>(&inner.body);
   if (decoded.state != wire::Decoded::State::kComplete || decoded.head_bytes != head.size() ||
       found == nullptr || !may_be_lent(*found))
-    return refused("what is lent is no message with a payload");
+    return refused("the lent message is invalid or must not be lent");
   Body& lent = frame.body.emplace<Body>();
   lent.segment = inner.segment;
   lent.*message = *found;
@@ -97,7 +97,8 @@ BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, 
     run.address = reader.take<std::uint64_t>();
     run.bytes = reader.take<std::uint32_t>();
     run.rkey = reader.take<std::uint32_t>();
-    if (run.bytes == 0 || run.address + run.bytes < run.address) return refused("one of its runs is none");
+    if (run.bytes == 0 || run.address + run.bytes < run.address)
+      return refused("one of its runs is empty or wraps around");
     bytes += run.bytes;
     static_cast<void>(lent.runs.append(run));
   }
@@ -188,7 +189,7 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
   const auto kind = static_cast<Kind>(reader.take<std::uint8_t>());
   const auto reserved = reader.take<std::uint8_t>();
   const auto runs = reader.take<std::uint16_t>();
-  if (all < kPrefixBytes || all > bytes.size()) return refused("it goes beyond its slot");
+  if (all < kPrefixBytes || all > bytes.size()) return refused("it does not fit into its slot");
   if (reserved != 0) return refused("a reserved bit is set");
   const auto rest = bytes.subspan(kPrefixBytes, all - kPrefixBytes);
   if (kind == Kind::kLent) return decode_lent(rest, runs, all, frame, &Lent::request);
@@ -199,7 +200,7 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
                           : kind == Kind::kReturned ? kReturnedBytes
                                                     : 0;
   if (due == 0) return refused("its kind is unknown");
-  if (all != due || runs != 0) return refused("its length is not that of its kind");
+  if (all != due || runs != 0) return refused("its length does not match its kind");
   NetworkReader said(rest);
   frame.sequence = said.take<std::uint64_t>();
   const auto id = said.take<std::uint32_t>();
@@ -209,7 +210,7 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
     frame.body = BulkReturned{id, said.take<std::uint32_t>()};
   } else if (kind == Kind::kAnswer) {
     const BulkAnswer answer{.id = id, .end = take_endpoint(said)};
-    if (answer.end != BulkEndpoint{} && !is_endpoint(answer.end)) return refused("it names no QP");
+    if (answer.end != BulkEndpoint{} && !is_endpoint(answer.end)) return refused("its QP is invalid");
     frame.body = answer;
   } else {
     BulkOffer offer{.id = id, .stripe = {}, .end = {}};
@@ -217,11 +218,11 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
     pair.segment.dvs = said.take<std::uint32_t>();
     pair.segment.vlan = said.take<std::uint16_t>();
     offer.stripe.number = said.take<std::uint16_t>();
-    if (offer.stripe.number >= kStripes) return refused("there is no such stripe");
+    if (offer.stripe.number >= kStripes) return refused("its stripe does not exist");
     said.take_bytes(pair.own.bytes.data(), pair.own.bytes.size());
     said.take_bytes(pair.peer.bytes.data(), pair.peer.bytes.size());
     offer.end = take_endpoint(said);
-    if (!is_endpoint(offer.end)) return refused("it names no QP");
+    if (!is_endpoint(offer.end)) return refused("its QP is invalid");
     frame.body = offer;
   }
   return {.bytes = all, .defect = {}};

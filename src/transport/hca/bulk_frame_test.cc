@@ -150,7 +150,8 @@ TEST(BulkFrameTest, OnlyDataOfAReadIsLentInAnAnswer) {
   const Bytes other = encoded(1, lent);
   EXPECT_TRUE(other.empty() || !defect_of(other).empty());
   const Bytes request = encoded(1, any_lent(random, 1));
-  EXPECT_EQ(defect_of(bent(request, 4, std::uint8_t{0x85})), "what is lent is no message with a payload");
+  EXPECT_EQ(defect_of(bent(request, 4, std::uint8_t{0x85})),
+            "the lent message is invalid or must not be lent");
 }
 
 TEST(BulkFrameTest, WhatIsSaidOfQpsComesBack) {
@@ -194,30 +195,30 @@ TEST(BulkFrameTest, AFrameThatIsCutIsRefused) {
         encoded(1, BulkStopped{1}), encoded(1, any_lent_answer(random, 3)), encoded(1, BulkReturned{1, 2})}) {
     for (std::size_t size = 8; size < bytes.size(); ++size)
       EXPECT_EQ(defect_of({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}),
-                "it goes beyond its slot");
+                "it does not fit into its slot");
   }
 }
 
 TEST(BulkFrameTest, HeadsThatBreakARuleAreRefused) {
   Random random(3);
   const Bytes stopped = encoded(1, BulkStopped{1});
-  EXPECT_EQ(defect_of(bent(stopped, 0, std::uint32_t{7})), "it goes beyond its slot");
+  EXPECT_EQ(defect_of(bent(stopped, 0, std::uint32_t{7})), "it does not fit into its slot");
   EXPECT_EQ(defect_of(bent(stopped, 4, std::uint8_t{0x87})), "its kind is unknown");
   EXPECT_EQ(defect_of(bent(stopped, 5, std::uint8_t{1})), "a reserved bit is set");
-  EXPECT_EQ(defect_of(bent(stopped, 6, std::uint16_t{1})), "its length is not that of its kind");
-  EXPECT_EQ(defect_of(bent(stopped, 4, std::uint8_t{0x83})), "its length is not that of its kind");
+  EXPECT_EQ(defect_of(bent(stopped, 6, std::uint16_t{1})), "its length does not match its kind");
+  EXPECT_EQ(defect_of(bent(stopped, 4, std::uint8_t{0x83})), "its length does not match its kind");
   const Bytes offer = encoded(1, any_offer(random));
-  EXPECT_EQ(defect_of(bent(offer, 26, std::uint16_t{kStripes})), "there is no such stripe");
+  EXPECT_EQ(defect_of(bent(offer, 26, std::uint16_t{kStripes})), "its stripe does not exist");
 }
 
 TEST(BulkFrameTest, EndsThatCanBeNoQpAreRefused) {
   for (const BulkEndpoint end :
        {BulkEndpoint{1, 0, 1}, BulkEndpoint{1U << 24, 0, 1}, BulkEndpoint{17, 1U << 24, 1},
         BulkEndpoint{17, 0, 0}, BulkEndpoint{17, 0, 1000}}) {
-    EXPECT_EQ(defect_of(encoded(1, BulkAnswer{1, end})), "it names no QP");
-    EXPECT_EQ(defect_of(encoded(1, BulkOffer{.id = 1, .stripe = {}, .end = end})), "it names no QP");
+    EXPECT_EQ(defect_of(encoded(1, BulkAnswer{1, end})), "its QP is invalid");
+    EXPECT_EQ(defect_of(encoded(1, BulkOffer{.id = 1, .stripe = {}, .end = end})), "its QP is invalid");
   }
-  EXPECT_EQ(defect_of(encoded(1, BulkOffer{})), "it names no QP") << "only an answer may name none";
+  EXPECT_EQ(defect_of(encoded(1, BulkOffer{})), "its QP is invalid") << "only an answer may have no QP";
 }
 
 TEST(BulkFrameTest, RunsThatCannotBeAreRefused) {
@@ -225,12 +226,13 @@ TEST(BulkFrameTest, RunsThatCannotBeAreRefused) {
   const Lent lent = any_lent(random, 2);
   const Bytes bytes = encoded(1, lent);
   const std::size_t runs_at = bytes.size() - 2 * kRunBytes;
-  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{0})), "its number of runs is none");
-  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{161})), "its number of runs is none");
-  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{100})), "its number of runs is none");
-  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{1})), "what is lent is no message with a payload");
-  EXPECT_EQ(defect_of(bent(bytes, runs_at + 8, std::uint32_t{0})), "one of its runs is none");
-  EXPECT_EQ(defect_of(bent(bytes, runs_at, ~std::uint64_t{0})), "one of its runs is none");
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{0})), "its number of runs is invalid");
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{161})), "its number of runs is invalid");
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{100})), "its number of runs is invalid");
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{1})), "the lent message is invalid or must not be lent");
+  EXPECT_EQ(defect_of(bent(bytes, runs_at + 8, std::uint32_t{0})),
+            "one of its runs is empty or wraps around");
+  EXPECT_EQ(defect_of(bent(bytes, runs_at, ~std::uint64_t{0})), "one of its runs is empty or wraps around");
   EXPECT_EQ(defect_of(bent(bytes, runs_at + 8, std::uint32_t{lent.runs.view()[0].bytes + 1})),
             "its runs are not as long as its payload");
 }
@@ -242,7 +244,7 @@ TEST(BulkFrameTest, OnlyWhatHasAPayloadIsLent) {
   lent.request.extra = verbs::Extra::kNone;
   const Bytes bytes = encoded(1, lent);
   ASSERT_FALSE(bytes.empty());
-  EXPECT_EQ(defect_of(bytes), "what is lent is no message with a payload");
+  EXPECT_EQ(defect_of(bytes), "the lent message is invalid or must not be lent");
   const Bytes response = wire::encoded(wire::any_frame(4, random));
   Bytes wrapped(8 + response.size() + kRunBytes);
   NetworkWriter writer(std::span<std::byte>{wrapped});
@@ -251,7 +253,7 @@ TEST(BulkFrameTest, OnlyWhatHasAPayloadIsLent) {
   writer.zeros(1);
   writer.put(std::uint16_t{1});
   writer.put_bytes(response.data(), response.size());
-  EXPECT_EQ(defect_of(wrapped), "what is lent is no message with a payload");
+  EXPECT_EQ(defect_of(wrapped), "the lent message is invalid or must not be lent");
 }
 
 TEST(RunsTest, NeighboursAreOneRunAndThereIsAnEnd) {

@@ -86,7 +86,7 @@ class Loopback {
  private:
   static constexpr std::uint64_t kReceive = 1ULL << 32;
 
-  Failure refused() const { return fail(ENOBUFS, "the device takes no work requests"); }
+  Failure refused() const { return fail(ENOBUFS, "the device accepts no work requests"); }
   RegisteredSpan place(std::uint32_t slot, std::uint32_t bytes) {
     return {memory_.bytes().data() + std::size_t{slot} * kLongBytes, bytes, region_->lkey()};
   }
@@ -107,7 +107,7 @@ class Loopback {
       if (!count) return fail(ENODEV, "the device is gone");
       now = clock_.now();
       if (*count == 0) {
-        if (now - last > kPatience) return fail(ETIMEDOUT, "the device completes nothing");
+        if (now - last > kPatience) return fail(ETIMEDOUT, "the device completes no work requests");
         if (wait_) wait_();
         continue;
       }

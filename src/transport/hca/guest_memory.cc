@@ -120,7 +120,9 @@ void GuestMemory::on_registered(Job& job) {
     services_.bury(std::move(job.made));
   }
   if (!job.trouble.empty()) {
-    if (trouble_.empty()) log::warn("hca: memory of a VM goes by copies: {}", job.trouble);
+    if (trouble_.empty())
+      log::warn("hca: the NIC cannot access all of a VM's memory, so some payload is copied: {}",
+                job.trouble);
     trouble_ = std::move(job.trouble);
   }
   register_next();

@@ -157,7 +157,7 @@ void Hca::configure(const HcaSettings& settings) {
 
 Result<hca::PipeAnswer> Hca::answer(const std::string& host, const hca::PipeOffer& offer) {
   if (const auto defect = hca::defect_of(offer); !defect.empty())
-    return fail(EPROTO, fmt::format("its offer is no good: {}", defect));
+    return fail(EPROTO, fmt::format("its offer is invalid: {}", defect));
   std::shared_ptr<const hca::Station> here;
   {
     const std::lock_guard lock(impl_->station_mutex);
@@ -166,7 +166,7 @@ Result<hca::PipeAnswer> Hca::answer(const std::string& host, const hca::PipeOffe
   if (here == nullptr) return fail(EHOSTUNREACH, "its HCA is not active");
   const auto peer = std::ranges::find(here->peers, host, &HcaPeer::name);
   if (peer == here->peers.end())
-    return fail(EACCES, fmt::format("host {} is none that it reaches by its HCA", host));
+    return fail(EACCES, fmt::format("host {} is not one of its HCA peers", host));
   const auto gids = hca::choose_gids(offer.gids, here->gids);
   if (!gids) return fail(EADDRNOTAVAIL, "the hosts' HCAs have no GID of the same family");
   auto end = PipeEnd::make(here->nic, here->mtu);
@@ -245,7 +245,7 @@ HcaMemory Hca::memory(const verbs::Engine& engine) const {
 std::string describe(const HcaMemory& memory, const std::string& vm) {
   constexpr int kMebibyte = 20;
   if (!memory.trouble.empty())
-    return fmt::format("long payload of {} goes in pieces: {}", vm, memory.trouble);
+    return fmt::format("long payload of {} is sent in pieces: {}", vm, memory.trouble);
   if (memory.pinned_bytes >= memory.bytes) return {};
   return fmt::format("memory of {} is being registered ({} of {} MiB)", vm, memory.pinned_bytes >> kMebibyte,
                      memory.bytes >> kMebibyte);

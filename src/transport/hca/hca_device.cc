@@ -29,7 +29,7 @@ void Hca::Impl::on_news(News news) {
 }
 
 void Hca::Impl::open_device(Instant now) {
-  if (nic != nullptr) drop_device("the device is opened anew", now);
+  if (nic != nullptr) drop_device("the device is being reopened", now);
   open_at = Instant::never();
   if (settings.device.empty() || !options.refused.empty()) return;
   const std::uint64_t attempt = ++device_attempt;
@@ -114,7 +114,7 @@ void Hca::Impl::ask_port() {
           impl.took_port(asked, std::move(found));
         });
       },
-      "asks for an RDMA device's port"));
+      "queries an RDMA device's port"));
 }
 
 void Hca::Impl::took_port(const Nic* asked, Result<hca::NicPort> found) {
@@ -160,7 +160,7 @@ void Hca::Impl::announce(Instant now) {
   for (const auto& [id, entry] : hosts) {
     const auto peer = std::ranges::find(settings.peers, id, &HcaPeer::id);
     const bool is_peer = peer != settings.peers.end();
-    const std::string denied = !is_peer ? "the hosts have no active HCA in common" : trouble;
+    const std::string denied = !is_peer ? "the two hosts do not both have an active HCA" : trouble;
     if (!works) entry->break_off(denied, now);
     entry->configure(is_peer ? peer->name : entry->name(), denied, now);
   }

@@ -214,7 +214,7 @@ TEST_F(HcaTest, WhoIsNoPeerAnyMoreIsReachedNoMore) {
   ASSERT_TRUE(wait([&] { return !a.hca->is_up(b.id) && !b.hca->is_up(a.id); }));
   EXPECT_TRUE(a.hca->peers().empty());
   pass(seconds(5));
-  EXPECT_EQ(b.hca->trouble(a.id), "host esx2 is none that it reaches by its HCA");
+  EXPECT_EQ(b.hca->trouble(a.id), "host esx2 is not one of its HCA peers");
   meet();
   EXPECT_TRUE(wait([&] { return reach(a, b); }));
 }
@@ -254,7 +254,7 @@ TEST_F(HcaTest, ADeviceThatIsTooSmallIsASentence) {
   pass(seconds(5));
   EXPECT_EQ(
       a.hca->trouble(b.id),
-      "RDMA device rdma1 takes 32 work requests and 1048574 completions in a queue; a pipe needs 64 and "
+      "RDMA device rdma1 allows 32 work requests and 1048574 completions in a queue; a pipe needs 64 and "
       "128");
   EXPECT_FALSE(b.hca->is_up(a.id));
 }
@@ -423,7 +423,7 @@ TEST(HcaMemoryTest, PathsSayWhatIsMissing) {
   EXPECT_EQ(note({.bytes = kGiB, .pinned_bytes = kGiB}), "");
   EXPECT_EQ(note({.bytes = 64 * kGiB, .pinned_bytes = 12 * kGiB}),
             "memory of VM-01 is being registered (12288 of 65536 MiB)");
-  EXPECT_EQ(note({.bytes = kGiB, .trouble = "no room"}), "long payload of VM-01 goes in pieces: no room");
+  EXPECT_EQ(note({.bytes = kGiB, .trouble = "no room"}), "long payload of VM-01 is sent in pieces: no room");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, Introducer& in
   const auto answer = introducer.introduce(host, offer);
   if (!answer) return Failure(answer.error());
   if (const auto defect = defect_of(*answer, offer); !defect.empty())
-    return fail(fmt::format("its answer is no good: {}", defect));
+    return fail(fmt::format("its answer is invalid: {}", defect));
   if (auto done = (*end)->connect(answer->dialler, answer->acceptor, answer->end); !done)
     return Failure(std::move(done).error());
   return end;
@@ -142,7 +142,7 @@ void HostPipes::turn(Instant now, bool may_ask) {
       trouble_.clear();
       noted_.clear();
       news_.changed = news_.restored = news_.ready = true;
-      log::info("hca: a pipe to host {} stands", name_);
+      log::info("hca: the pipe to host {} is connected", name_);
     }
     if (dialled_->take_drained()) news_.ready = true;
   }

@@ -27,22 +27,23 @@ bool contains(const std::vector<verbs::Gid>& gids, const verbs::Gid& gid) {
 }  // namespace
 
 std::string_view defect_of(const PipeEndpoint& end) {
-  if (end.qpn < 2 || end.qpn > kMask24) return "its QP number is none";
+  if (end.qpn < 2 || end.qpn > kMask24) return "its QP number is invalid";
   if (end.psn > kMask24) return "its PSN has more than 24 bits";
-  if (!std::has_single_bit(end.mtu) || end.mtu < 256 || end.mtu > 4096) return "its MTU is none";
+  if (!std::has_single_bit(end.mtu) || end.mtu < 256 || end.mtu > 4096) return "its MTU is invalid";
   if (end.slots < kSlotsMin || end.slots > kSlotsMax) return "it has too few or too many receive slots";
-  if (end.reads > kReadsMax) return "it reads too much at a time";
+  if (end.reads > kReadsMax) return "it makes too many READs at a time";
   return {};
 }
 
 std::string_view defect_of(const PipeOffer& offer) {
-  if (offer.gids.empty() || offer.gids.size() > kGidsMax) return "it names no GIDs, or too many";
+  if (offer.gids.empty() || offer.gids.size() > kGidsMax) return "it has no GIDs, or too many";
   return defect_of(offer.end);
 }
 
 std::string_view defect_of(const PipeAnswer& answer, const PipeOffer& offer) {
-  if (!contains(offer.gids, answer.dialler)) return "it speaks to a GID that is not this host's";
-  if (family_of(answer.acceptor) != family_of(answer.dialler)) return "its GIDs are of two families";
+  if (!contains(offer.gids, answer.dialler)) return "it names a GID that is not this host's";
+  if (family_of(answer.acceptor) != family_of(answer.dialler))
+    return "its two GIDs have different address families";
   return defect_of(answer.end);
 }
 

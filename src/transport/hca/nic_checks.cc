@@ -22,7 +22,7 @@ Result<std::string> find_device(const std::string& wanted) {
   for (const std::string& each : devices) names += (names.empty() ? "" : ", ") + each;
   if (wanted.empty()) {
     if (devices.size() == 1) return devices.front();
-    return fail(EINVAL, fmt::format("this host has several RDMA devices: say which of {}", names));
+    return fail(EINVAL, fmt::format("this host has several RDMA devices: name one of {}", names));
   }
   if (std::ranges::find(devices, wanted) != devices.end()) return wanted;
   return fail(ENOENT, fmt::format("this host has no RDMA device {}: there are {}", wanted, names));

@@ -101,7 +101,7 @@ void Pipe::post_open(Instant now) {
   last_sent_ = now;
   const std::uint64_t number = posted_++;
   if (!end_->post_send(slot, open_bytes_, number, number % kSignalEvery == kSignalEvery - 1))
-    break_off("the device takes no more");
+    break_off("the device accepts no more work requests");
 }
 
 // The caller has made sure of room: free_slots(), or an open slot with enough space.
@@ -252,7 +252,7 @@ void Pipe::on_time(Instant now) {
   if (broken_) return;
   if (now >= last_heard_ + kSilenceMax) {
     ++shared_.errors.silent_peers;
-    break_off("nothing came for 3 s");
+    break_off("nothing arrived for 3 s");
     return;
   }
   // Without a free slot or a credit, the messages in progress already show whether the peer is alive.

@@ -31,7 +31,7 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
   const std::uint32_t slots = std::min({kSlotsMax, limits.work_requests, limits.cqes / 2});
   if (slots < kSlotsMin)
     return pvrdma::fail(
-        EOPNOTSUPP, fmt::format("RDMA device {} takes {} work requests and {} completions in a queue; a "
+        EOPNOTSUPP, fmt::format("RDMA device {} allows {} work requests and {} completions in a queue; a "
                                 "pipe needs {} and {}",
                                 nic->name(), limits.work_requests, limits.cqes, kSlotsMin, 2 * kSlotsMin));
   std::unique_ptr<PipeEnd> end(new PipeEnd(std::move(nic), slots));
@@ -53,7 +53,7 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
   for (std::uint32_t slot = 0; slot < slots; ++slot) {
     if (!end->post_receive(slot))
       return pvrdma::fail(
-          ENOBUFS, fmt::format("RDMA device {} takes no receive {} of {}", end->nic_->name(), slot, slots));
+          ENOBUFS, fmt::format("RDMA device {} refuses receive {} of {}", end->nic_->name(), slot, slots));
   }
   end->cq_->arm();
   return end;

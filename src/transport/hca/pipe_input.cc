@@ -75,7 +75,7 @@ void Pipe::take_slot(std::uint32_t slot, std::uint32_t bytes, Instant /*now*/) {
     ++shared_.errors.bad_frames;
     break_off(why);
   };
-  if (bytes < kPipeHeadBytes || bytes > kSlotBytes) return refuse("a slot has no head");
+  if (bytes < kPipeHeadBytes || bytes > kSlotBytes) return refuse("a slot has an invalid size");
   NetworkReader head(end_->receive_slot(slot).first(kPipeHeadBytes));
   const auto told = head.take<std::uint32_t>();
   if (head.take<std::uint32_t>() != 0) return refuse("reserved bits of a slot's head are set");
@@ -113,7 +113,7 @@ bool Pipe::is_next(std::uint64_t sequence) {
     return true;
   }
   ++shared_.errors.bad_sequence;
-  break_off("a frame came that was not the next");
+  break_off("a frame has the wrong sequence number");
   return false;
 }
 
@@ -130,7 +130,7 @@ bool Pipe::take_bulk_frame(Received& from, std::span<const std::byte> rest, Inst
       std::holds_alternative<BulkAnswer>(frame.body) || std::holds_alternative<LentAnswer>(frame.body);
   const bool is_either = std::holds_alternative<BulkStopped>(frame.body);
   if (!is_either && is_answer != lender_.has_value())
-    return refuse("a frame was refused: its kind is not due here");
+    return refuse("a frame was refused: its kind is not expected here");
   if (const auto* lent = std::get_if<Lent>(&frame.body); lent != nullptr && frame.sequence == next_receive_) {
     if (puller_->take(*lent, now) == Puller::Taken::kNoRoom) return false;
   }
@@ -163,7 +163,7 @@ bool Pipe::take_frame(Received& from, Instant now) {
     return refuse("a frame was refused: ", wire::describe(decoded.defect));
   if (decoded.state != wire::Decoded::State::kComplete ||
       rest.size() - decoded.head_bytes < decoded.payload_bytes)
-    return refuse("a frame goes beyond its slot");
+    return refuse("a frame does not fit into its slot");
   const auto payload = rest.subspan(decoded.head_bytes, decoded.payload_bytes);
   if (puller_ && frame.sequence == next_receive_) {
     if (const auto* request = std::get_if<verbs::Request>(&frame.body)) {
@@ -182,7 +182,7 @@ bool Pipe::take_frame(Received& from, Instant now) {
                           std::holds_alternative<verbs::Datagram>(frame.body);
   const bool is_due =
       role_ == Role::kAcceptor ? is_request : std::holds_alternative<verbs::Response>(frame.body);
-  if (!is_due) return refuse("a frame was refused: its kind is not due here");
+  if (!is_due) return refuse("a frame was refused: its kind is not expected here");
   if (taken == Puller::Taken::kNo) deliver(frame, payload, now);
   return true;
 }
@@ -204,7 +204,7 @@ void Pipe::deliver(const wire::Frame& frame, std::span<std::byte> bytes, Instant
 }
 
 void Pipe::repost(std::uint32_t slot) {
-  if (!end_->post_receive(slot)) return break_off("the device takes no receive");
+  if (!end_->post_receive(slot)) return break_off("the device refuses a receive");
   ++reposted_;
 }
 

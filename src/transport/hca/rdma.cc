@@ -243,7 +243,7 @@ class Rdma final : public Nic {
   Result<NicPort> port() override {
     ibv_port_attr attributes{};
     if (const int error = ibv_query_port(context_.get(), kPort, &attributes); error != 0)
-      return refused(name_, "ask for its port", error);
+      return refused(name_, "query its port", error);
     NicPort port;
     port.active = attributes.state == IBV_PORT_ACTIVE;
     port.mtu = mtu_bytes(attributes.active_mtu);
@@ -358,7 +358,7 @@ Result<std::shared_ptr<Nic>> open_rdma(const std::string& device, NicUser& user)
   if (!context) return refused(device, "open it", errno);
   ibv_device_attr attributes{};
   if (const int error = ibv_query_device(context.get(), &attributes); error != 0)
-    return refused(device, "ask what it can do", error);
+    return refused(device, "query its capabilities", error);
   Pd pd(ibv_alloc_pd(context.get()));
   if (!pd) return refused(device, "make a protection domain", errno);
   Channel channel(ibv_create_comp_channel(context.get()));

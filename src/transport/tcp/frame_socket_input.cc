@@ -14,7 +14,7 @@ constexpr std::uint64_t kFrameCost = 512;  // the cost of a frame besides its pa
 // How much TLS decrypts before a piece is handed on. Plain streams hand on whatever the kernel has.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
-constexpr std::string_view kNotDue = "a frame was refused: its kind is not due here";
+constexpr std::string_view kNotDue = "a frame was refused: its kind is not expected here";
 
 // The next `bytes` of a stream, which are ready to be read.
 class StreamPayload final : public verbs::Payload {
