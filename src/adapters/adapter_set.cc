@@ -47,7 +47,8 @@ bool keep_to_client(AdapterSetup& setup, const GivenBack* given) {
   if (!other) return false;
   device::keep_to(*told, setup.device);
   setup.may_reach_natives = offers_natives(told->hardware_version, told->profile);
-  log::info("adapter {}: its guest goes on with what it was told: {}", setup.device.name, *other);
+  log::info("adapter {}: its guest keeps its earlier settings until the VM's next power-on: {}",
+            setup.device.name, *other);
   return true;
 }
 
@@ -131,7 +132,7 @@ void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
   reconcile();
   const auto unwanted = std::erase_if(given_, [this](const auto& given) {
     if (wanted_.contains(given.first)) return false;
-    log::warn("adapter {}: was kept, and is wanted here no more: its client loses it", given.first);
+    log::warn("adapter {}: it was kept, but this host no longer serves it: its client loses it", given.first);
     return true;
   });
   if (unwanted != 0) parts_.keeping->notice();
@@ -152,7 +153,7 @@ void AdapterSet::take_back(ServedAdapter& adapter) {
   const auto found = given_.find(adapter.port().name());
   if (found == given_.end()) return;
   if (auto taken = adapter.take_back(found->second); !taken) {
-    log::error("adapter {}: cannot be taken back, and its VM has none until it is started again: {}",
+    log::error("adapter {}: cannot be taken back: its VM has no adapter until the VM is started again: {}",
                adapter.port().name(), taken.error().message);
   }
   given_.erase(found);
@@ -215,7 +216,7 @@ void AdapterSet::on_engine_gone(const verbs::Engine& engine) {
 void AdapterSet::on_time(Instant now) {
   due_ = now + kRetryInterval;
   try {
-    if (loop_.post({[this] { reconcile(); }, "bringing the adapters in line"})) due_ = Instant::never();
+    if (loop_.post({[this] { reconcile(); }, "updating the adapters"})) due_ = Instant::never();
   } catch (const std::bad_alloc&) {  // tries again later
   }
 }
@@ -226,7 +227,7 @@ void AdapterSet::reconcile() {
     drop_unwanted();
     for (const auto& [vm, wanted] : wanted_) provide(wanted);
   } catch (const std::bad_alloc&) {
-    log::warn("adapters are brought in line later: there is no memory");
+    log::warn("changes of adapters are delayed: there is no memory");
     return;
   }
   const bool all_well = std::all_of(provided_.begin(), provided_.end(), [](const auto& entry) {
@@ -262,7 +263,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
     auto made = make(fresh);
     if (!made) {
       if (provided.trouble != made.error().message) {
-        log::warn("adapter {} is not served until this is put right: {}", wanted.config.name,
+        log::warn("adapter {} is not served until this is corrected: {}", wanted.config.name,
                   made.error().message);
       }
       provided.trouble = std::move(made).error().message;
@@ -275,7 +276,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
   if (!wanted.is_arriving && provided.adapter->home() == device::Home::kUnclaimed) {
     // The daemon's previous process was bringing the VM here, and that attempt ended with it.
     provided.adapter->arrive();
-    log::warn("adapter {}: its VM is on this host now, without what its guest had made: reload the driver",
+    log::warn("adapter {}: its VM is on this host now, but its guest's objects are lost: reload the driver",
               wanted.config.name);
   }
 }

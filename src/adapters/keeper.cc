@@ -38,7 +38,7 @@ struct Came {
 };
 
 Result<GivenBack> read(Came came) {
-  if (came.records.empty()) return fail(ENOENT, "what it was is not there");
+  if (came.records.empty()) return fail(ENOENT, "its record is missing");
   auto stream = keep::from_memory_file(came.records.rbegin()->second, Keeper::kStreamBytesMax);
   if (!stream) return Failure(std::move(stream).error());
   return read_kept(std::move(came.fds), *std::move(stream));
@@ -87,14 +87,14 @@ void Keeper::take(std::map<std::string, Fd> came) {
     if (given)
       given_.emplace(adapter, *std::move(given));
     else
-      log::error("adapter {}: what was kept of it is useless: {}", adapter, given.error().message);
+      log::error("adapter {}: its kept state cannot be used: {}", adapter, given.error().message);
   }
 }
 
 std::map<std::string, GivenBack> Keeper::given(const std::function<bool(const std::string&)>& may_be) {
   std::erase_if(given_, [&may_be](const auto& each) {
     if (may_be(each.first)) return false;
-    log::warn("adapter {}: was kept, and there is none of that name any more: its client loses it",
+    log::warn("adapter {}: it was kept, but no adapter has that name any more: its client loses it",
               each.first);
     return true;
   });
@@ -104,7 +104,7 @@ std::map<std::string, GivenBack> Keeper::given(const std::function<bool(const st
   std::erase_if(useless_, belongs);
   for (const std::string& name : useless_) remove(name);
   if (const auto settled = useless_.empty() ? Result<void>() : store_.settle(); !settled)
-    log::warn("what was kept for nothing may be in the way: {}", settled.error().message);
+    log::warn("useless descriptors may stay in the descriptor store: {}", settled.error().message);
   return std::move(given_);
 }
 
@@ -150,8 +150,7 @@ void Keeper::run() {
     wake_.wait_for(lock, kPause, [this] { return stopping_; });
     lock.unlock();
     const auto collected = shard::ask(
-        loop_, kPatience, [this] { return collect(Adapter::Objects::kLost); },
-        "writing down what is kept of the adapters");
+        loop_, kPatience, [this] { return collect(Adapter::Objects::kLost); }, "recording the kept adapters");
     if (collected) store(*collected);
     lock.lock();
     if (collected) continue;
@@ -182,7 +181,7 @@ void Keeper::store(const Collected& collected) {
     if (!stored) forget(kept.name + "/", {});
     const std::string trouble = stored ? kept.trouble : stored.error().message;
     if (!trouble.empty())
-      log::warn("adapter {}: a restart of the daemon would take it from its VM: {}", kept.name, trouble);
+      log::warn("adapter {}: if the daemon restarts, the VM loses this adapter: {}", kept.name, trouble);
     const std::lock_guard lock(mutex_);
     has_client_[kept.name] = stored && kept.has_client;
   }
@@ -232,7 +231,7 @@ void Keeper::keep_all() {
   store(collect(Adapter::Objects::kSaved));
   for (const auto& adapter : adapters_->adapters()) adapter->leave();
   if (const auto settled = store_.settle(); !settled)
-    log::error("the adapters may be lost to their VMs: {}", settled.error().message);
+    log::error("the VMs may lose their adapters: {}", settled.error().message);
 }
 
 }  // namespace pvrdma::adapters

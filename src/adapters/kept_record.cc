@@ -25,7 +25,7 @@ Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> str
   if (record && record->kind == kKeptRecord)
     describe(reader, given.record);
   else
-    reader.refuse("it does not begin with what was kept of an adapter");
+    reader.refuse("it does not begin with the record of a kept adapter");
   if (reader.failed()) return Failure(reader.result().error());
   return given;
 }

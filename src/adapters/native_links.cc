@@ -13,8 +13,9 @@ std::string device_trouble(const NativeAccess& access, const std::string& sysfs)
   const std::string& name = access.link.name;
   const auto device = find_net_device(name, sysfs);
   if (!device) {
-    return fmt::format("this host has no network device {}: pvrdmactl dvs roce-rules prints what makes it",
-                       name);
+    return fmt::format(
+        "this host has no network device {}: pvrdmactl dvs roce-rules prints the commands that make it",
+        name);
   }
   if (!device->is_up) return fmt::format("the network device {0} is down: ip link set dev {0} up", name);
   const std::uint32_t needed = access.mtu_bytes + kRoceHeaderBytesMax;

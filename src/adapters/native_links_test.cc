@@ -55,8 +55,9 @@ TEST(NativeLinks, SayWhatTheDeviceLacks) {
     std::ofstream(folder + "/flags") << flags << "\n";
     std::ofstream(folder + "/mtu") << mtu << "\n";
   };
-  EXPECT_EQ(trouble(1024),
-            "this host has no network device pvroce0: pvrdmactl dvs roce-rules prints what makes it");
+  EXPECT_EQ(
+      trouble(1024),
+      "this host has no network device pvroce0: pvrdmactl dvs roce-rules prints the commands that make it");
   fs::create_directories(folder);
   device("0x1002", "1500");
   EXPECT_EQ(trouble(1024), "the network device pvroce0 is down: ip link set dev pvroce0 up");

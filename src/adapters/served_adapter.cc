@@ -135,7 +135,7 @@ Failure ServedAdapter::is_off() const {
 Result<void> ServedAdapter::expect_successor() {
   if (!has_client()) return is_off();
   if (!server_->refusal().empty())
-    return fail(EPERM, fmt::format("adapter {} lets no other VMM in: {}", port_.name(), server_->refusal()));
+    return fail(EPERM, fmt::format("adapter {} accepts no other VMM: {}", port_.name(), server_->refusal()));
   if (successor_ != nullptr) {
     return fail(EBUSY, fmt::format("adapter {}: another VMM is expected already: wait until that is over",
                                    port_.name()));

@@ -119,7 +119,7 @@ std::string ServedAdapter::keep_client(KeptRecord& record, const AddKept& add,
       // The adapter has not checked this descriptor yet. Copies are closed in place, which may block for
       // other kinds.
       if (!guestmem::is_memory_file(each.get()) && !device::is_eventfd(each.get()))
-        return "half a message has come with a descriptor that is neither memory nor an eventfd";
+        return "an incomplete message has a descriptor that is neither memory nor an eventfd";
       record.client.held_fds.push_back(parts_.keeping->next_id());
       add(record.client.held_fds.back(), each.get());
     }
@@ -142,9 +142,9 @@ Result<void> ServedAdapter::take_back(const GivenBack& given) {
   const KeptRecord& record = given.record;
   if (!record.has_client) return {};
   if (counter_id_ != record.counter || counter_->value() != record.changes)
-    return fail(ESTALE, "it has changed after it was written down");
+    return fail(ESTALE, "it has changed since its state was recorded");
   if (seated_->record()->doorbells() != record.doorbells)
-    return fail(EINVAL, "its doorbell memory is of an adapter that was configured otherwise");
+    return fail(EINVAL, "its doorbell memory belongs to an adapter with another configuration");
   counter_->bump();  // the record is valid only once
   auto taken = take_back_client(given);
   if (!taken) {
@@ -152,9 +152,10 @@ Result<void> ServedAdapter::take_back(const GivenBack& given) {
   } else {
     const bool link_is_up = seated_->adapter().link_is_up();
     port_.set_link(link_is_up);
-    log::info(
-        "adapter {}: taken back{}", port_.name(),
-        record.has_objects ? "" : ", without what its guest had made: the guest is told that it failed");
+    log::info("adapter {}: taken back{}", port_.name(),
+              record.has_objects
+                  ? ""
+                  : ", without its guest's objects: the guest is told that its device has failed");
   }
   seated_->follow();
   follow_client();

@@ -45,8 +45,8 @@ Result<FaultState> ShardFaults::add(const FaultWish& wish) {
     return fail(EBUSY,
                 fmt::format("adapter {} has fault {} already: remove it first", wish.adapter, added->other));
   }
-  log::warn("adapter {}: fault {} is injected into what it sends, seed {}", wish.adapter, added->state.id,
-            *seeded.seed);
+  log::warn("adapter {}: fault {} is injected into the messages that it sends, seed {}", wish.adapter,
+            added->state.id, *seeded.seed);
   return added->state;
 }
 

@@ -119,8 +119,7 @@ TEST_F(RestartTest, AClientGoesOnWithWhatItWasTold) {
       [](auto& adapter) { adapter.profile = Profile::kEsxi; }};
   for (const auto& change : changes) {
     change(config_.adapters[0]);
-    EXPECT_THAT(log_of([&] { restart(manager); }),
-                HasSubstr("VM-01: its guest goes on with what it was told"));
+    EXPECT_THAT(log_of([&] { restart(manager); }), HasSubstr("VM-01: its guest keeps its earlier settings"));
     EXPECT_EQ(read_bar(*client), 1u << 20);
   }
 }
@@ -185,7 +184,7 @@ TEST_F(RestartTest, WhatCannotBeReadCostsItsAdapterAlone) {
   manager.store("VM-01/nonsense", *keep::to_memory_file({}));
   manager.give_back();
   const std::string log = log_of([this] { start(); });
-  EXPECT_THAT(log, HasSubstr("adapter VM-01: what was kept of it is useless"));
+  EXPECT_THAT(log, HasSubstr("adapter VM-01: its kept state cannot be used"));
   EXPECT_EQ(read_bar(*second), 1u << 20);
   EXPECT_TRUE(wait_for([&] {
     const auto names = manager.names();
@@ -205,7 +204,7 @@ TEST_F(RestartTest, ItSaysWhatARestartWouldCost) {
     ASSERT_TRUE(wait_for([&] { return manager.names().size() == 3; })) << "VM-02's";
     stop();
   });
-  EXPECT_THAT(log, HasSubstr("adapter VM-01: a restart of the daemon would take it from its VM"));
+  EXPECT_THAT(log, HasSubstr("adapter VM-01: if the daemon restarts, the VM loses this adapter"));
   EXPECT_THAT(log, HasSubstr("raise FileDescriptorStoreMax="));
 }
 

@@ -114,10 +114,10 @@ TEST_P(Kept, after_a_crash_the_guest_is_told_and_can_begin_anew) {
 TEST_P(Kept, is_true_once) {
   const auto kept = host_.keep(0, Objects::kSaved);
   must(host_.take_back(0, kept));
-  EXPECT_EQ(host_.take_back(0, kept).error().message, "it has changed after it was written down");
+  EXPECT_EQ(host_.take_back(0, kept).error().message, "it has changed since its state was recorded");
   const auto before = host_.keep(1, Objects::kLost);
   must(buses_[1]->region_write32(driver::Region::kConfig, 4, 6));
-  EXPECT_EQ(host_.take_back(1, before).error().message, "it has changed after it was written down");
+  EXPECT_EQ(host_.take_back(1, before).error().message, "it has changed since its state was recorded");
   expect_tidy_ = false;
 }
 

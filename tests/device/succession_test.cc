@@ -177,7 +177,7 @@ TEST_P(Succession, is_refused_with_a_reason) {
   EXPECT_EQ(expect(0).error().message,
             "adapter test-0: another VMM is expected already: wait until that is over");
   host_.on_shard(1, [](adapters::ServedAdapter& served) { served.refuse_clients("it was changed"); });
-  EXPECT_EQ(expect(1).error().message, "adapter test-1 lets no other VMM in: it was changed");
+  EXPECT_EQ(expect(1).error().message, "adapter test-1 accepts no other VMM: it was changed");
   exchange(1);
 }
 
