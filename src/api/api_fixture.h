@@ -153,7 +153,7 @@ struct FakeCheckpoints final : motion::CheckpointService {
   }
   Result<motion::RestoreReport> restore(const motion::CheckpointWish& wish, std::string_view state) override {
     if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
-    if (state.empty()) return fail(EINVAL, "it ends before the adapter does");
+    if (state.empty()) return fail(EINVAL, "it ends before the adapter's last record");
     restored = std::string(state);
     return motion::RestoreReport{"VM-01", {"11.1.3", 18}, std::chrono::milliseconds(400)};
   }

@@ -93,7 +93,7 @@ int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<
       go_on();
       return region_write(region, offset, data, posted);
     }
-    ignore_access(offset, data, stands_by ? "while another VMM has the VM" : "while its VMM has it stopped");
+    ignore_access(offset, data, stands_by ? "while another VMM has the VM" : "while its VMM has stopped it");
     return 0;
   }
   switch (region) {

@@ -53,7 +53,7 @@ void AdapterLog::qp_failed(verbs::Qpn qpn, std::string_view why) {
 
 void AdapterLog::slowed(Budget rate, std::uint64_t per_second) {
   if (!rates_.allow(clock_.now())) return;
-  log::warn("adapter {}: slowed: {} {} a second are its budget (budgets.{}){}", name_, per_second,
+  log::warn("adapter {}: slowed: it exceeds its budget of {} {} a second (budgets.{}){}", name_, per_second,
             rate == Budget::kCommands ? "commands" : "doorbells", to_text(rate), held_back(rates_));
 }
 

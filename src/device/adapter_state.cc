@@ -29,7 +29,7 @@ void read(state::Reader& reader, state::RecordKind kind, Saved& saved) {
     else
       reader.skip(*record);
   }
-  reader.refuse("it ends before the adapter does");
+  reader.refuse("it ends before the adapter's last record");
 }
 
 constexpr std::uint32_t kPort = 1;
@@ -146,7 +146,7 @@ Result<void> Adapter::take_back(state::Reader& reader, Objects objects, Instant 
 
 Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words words, Instant now) {
   if (failed() || state_ != AdapterState::kDetached) {
-    reader.refuse("the adapter here is in use");
+    reader.refuse("the adapter that loads it is in use");
     return Failure(reader.result().error());
   }
   const verbs::Counters counted = engine_.counters();
@@ -188,22 +188,22 @@ std::optional<SharedRegion> Adapter::restore_rings(const SavedDriver& driver, co
   }
   region = restore(driver.region, page_frames_of(config_.hardware_version));
   if (!region) {
-    reader.refuse("an impossible shared region");
+    reader.refuse("the shared region is invalid");
   } else if (!rings_.restore(rings, *region, now)) {
-    reader.refuse("the event rings' values are impossible");
+    reader.refuse("the event rings' values are invalid");
   }
   return region;
 }
 
 // Checks that device and engine agree, now that both are loaded, and that nothing follows in the stream.
 void Adapter::check_whole(const SavedDriver& driver, const SavedDoorbells& doorbells, state::Reader& reader) {
-  if (reader.next()) reader.refuse("there is more in it than an adapter");
+  if (reader.next()) reader.refuse("it contains more than an adapter");
   if (driver.state != AdapterState::kActive && !is_empty(engine_))
     reader.refuse("objects without an active driver");
   std::vector<verbs::UarIndex> pages;
   for (const SavedDoorbellPage& page : doorbells.pages) pages.push_back(page.uar);
   const bool pages_ok = identity_.rules.mapped_doorbells ? pages == engine_.contexts() : pages.empty();
-  if (!pages_ok) reader.refuse("doorbell pages that are not the contexts'");
+  if (!pages_ok) reader.refuse("its doorbell pages do not match its contexts");
 }
 
 void Adapter::stand_by() {

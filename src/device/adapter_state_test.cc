@@ -269,7 +269,7 @@ TEST_F(AdapterStateTest, WhatIsFoundBehindTheEngineIsRefusedToo) {
   const auto fresh = guest_.successor();
   const Bytes before = guest_.save(*fresh);
   const std::uint64_t unbound = guest_.port.unbound_gids;
-  EXPECT_THAT(guest_.load(*fresh, test::stream_of(records)), HasSubstr("more in it than an adapter"));
+  EXPECT_THAT(guest_.load(*fresh, test::stream_of(records)), HasSubstr("more than an adapter"));
   EXPECT_EQ(print_state(guest_.save(*fresh)), print_state(before));
   EXPECT_EQ(guest_.port.unbound_gids, unbound + 1);
   EXPECT_EQ(guest_.load(*fresh, stream), "");
@@ -327,7 +327,7 @@ TEST_F(AdapterStateTest, ImpossibleValuesAreRefused) {
   const auto rings = [&](auto change) {
     return refused(changed<SavedEventRings>(good, kEventRingsRecord, change));
   };
-  const std::string kRings = "the event rings' values are impossible";
+  const std::string kRings = "the event rings' values are invalid";
   EXPECT_THAT(rings([](SavedEventRings& r) { r.async.own_index = 1024; }), HasSubstr(kRings));
   EXPECT_THAT(rings([](SavedEventRings& r) { r.notifications.own_index = 2048; }), HasSubstr(kRings));
   EXPECT_THAT(rings([](SavedEventRings& r) { r.pending_cqs = {1, 1}; }), HasSubstr(kRings));

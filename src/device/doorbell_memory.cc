@@ -40,7 +40,7 @@ Result<std::unique_ptr<DoorbellMemory>> DoorbellMemory::create(std::uint32_t uar
   const std::uint64_t end = behind + abi::kUarPageBytes;
   const std::uint64_t offset = mode == DoorbellMode::kMapped ? abi::kUarPageBytes : behind;
   if (earlier && !is_such_memory(earlier, end))
-    return fail(EINVAL, std::string(kWhat) + " that was kept is another adapter's");
+    return fail(EINVAL, std::string(kWhat) + " that was kept belongs to another adapter");
   auto memory = earlier ? Result<Fd>(std::move(earlier)) : make_memory(end);
   if (!memory) return Failure(std::move(memory).error());
 

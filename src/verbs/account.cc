@@ -151,12 +151,13 @@ std::string Account::last_refusal() const {
   const std::string_view key = to_text(refusal_->budget);
   switch (refusal_->bound) {
     case Bound::kAdapter:
-      return fmt::format("{} are its budget (budgets.{})", limit, key);
+      return fmt::format("its budget of {} is used up (budgets.{})", limit, key);
     case Bound::kRam:
-      return fmt::format("{} are {} times its RAM, the most there may be", limit, kPagesPerRamPage);
+      return fmt::format("its limit of {}, {} times its RAM, is used up", limit, kPagesPerRamPage);
     case Bound::kHost:
       return fmt::format(
-          "{} are the budget of all adapters together, less what is kept for others (budgets.total_{})",
+          "the budget of {} for all adapters together is used up, except the part reserved for others "
+          "(budgets.total_{})",
           limit, key);
   }
   return {};

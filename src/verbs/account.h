@@ -79,7 +79,7 @@ class Account {
   void forget_refusal() { refusal_.reset(); }
   // Counts the last refusal: the caller did not succeed on a second attempt.
   void count_refusal();
-  // One clause: "4096 QPs are its budget (budgets.qps)". Empty if nothing was refused.
+  // One clause: "its budget of 4096 QPs is used up (budgets.qps)". Empty if nothing was refused.
   std::string last_refusal() const;
 
   // kQps ... kRings.

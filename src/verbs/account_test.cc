@@ -26,7 +26,7 @@ TEST(Account, GivesNoMoreObjectsThanItsBudgetAndNamesIt) {
   ASSERT_TRUE(first && second);
   EXPECT_EQ(account.last_refusal(), "");
   EXPECT_FALSE(account.take(Budget::kQps, 1));
-  EXPECT_EQ(account.last_refusal(), "2 QPs are its budget (budgets.qps)");
+  EXPECT_EQ(account.last_refusal(), "its budget of 2 QPs is used up (budgets.qps)");
   account.count_refusal();
   EXPECT_EQ(account.use(Budget::kQps).use, 2u);
   EXPECT_EQ(account.use(Budget::kQps).limit, 2u);
@@ -42,13 +42,13 @@ TEST(Account, PagesOfRingsAndOfMrsAreBudgetsOfTheirOwn) {
   const auto mr = account.take(Budget::kMrs, 2 * kPagesPerMib);
   ASSERT_TRUE(mr);
   EXPECT_FALSE(account.take(Budget::kMrs, 1));
-  EXPECT_EQ(account.last_refusal(), "2 MiB named by MRs are its budget (budgets.registered_mib)");
+  EXPECT_EQ(account.last_refusal(), "its budget of 2 MiB named by MRs is used up (budgets.registered_mib)");
   EXPECT_EQ(account.use(Budget::kMrs).use, 1u) << "what was refused for its pages counts as no object";
   EXPECT_TRUE(account.take(Budget::kMrs, 0)) << "a DMA MR names none";
   const auto cq = account.take(Budget::kCqs, kPagesPerMib);
   ASSERT_TRUE(cq);
   EXPECT_FALSE(account.take(Budget::kSrqs, 1));
-  EXPECT_EQ(account.last_refusal(), "1 MiB named by rings are its budget (budgets.rings_mib)");
+  EXPECT_EQ(account.last_refusal(), "its budget of 1 MiB named by rings is used up (budgets.rings_mib)");
   EXPECT_EQ(account.use(Budget::kRegistered).use, 2u);
   EXPECT_EQ(account.use(Budget::kRings).limit, 1u);
 }
@@ -74,7 +74,7 @@ TEST(Account, AGuestsRamBoundsWhatItCanName) {
   const auto most = account.take(Budget::kMrs, 4 * kPagesPerMib);
   ASSERT_TRUE(most);
   EXPECT_FALSE(account.take(Budget::kMrs, 1));
-  EXPECT_EQ(account.last_refusal(), "4 MiB named by MRs are 4 times its RAM, the most there may be");
+  EXPECT_EQ(account.last_refusal(), "its limit of 4 MiB named by MRs, 4 times its RAM, is used up");
   EXPECT_EQ(account.use(Budget::kRegistered).limit, 4u);
   EXPECT_TRUE(account.take(Budget::kQps, 4 * kPagesPerMib)) << "rings are counted by themselves";
   account.set_ram(2 * kMib);
@@ -94,7 +94,7 @@ TEST(HostAccount, AllAdaptersTogetherStayBelowTheTotal) {
   while (auto one = greedy.take(Budget::kQps, 1)) held.push_back(*std::move(one));
   EXPECT_EQ(held.size(), 300u) << "the last quarter is not for an adapter that has more than its share";
   EXPECT_EQ(greedy.last_refusal(),
-            "400 QPs are the budget of all adapters together, less what is kept for others "
+            "the budget of 400 QPs for all adapters together is used up, except the part reserved for others "
             "(budgets.total_qps)");
   greedy.count_refusal();
   EXPECT_EQ(greedy.use(Budget::kQps).refused, 1u);

@@ -84,10 +84,10 @@ TEST_F(BudgetObjects, each_refusal_names_its_budget_and_is_counted) {
   const auto srqs = fill([&] { return driver::SharedReceiveQueue::create(*pd); });
   const auto cqs = fill([&] { return driver::CompletionQueue::create(device(0).kernel(), 4); });
   const std::string lines = log.text();
-  for (const char* line : {"command CREATE_MR refused: 5 MRs are its budget (budgets.mrs)",
-                           "command CREATE_QP refused: 8 QPs are its budget (budgets.qps)",
-                           "command CREATE_SRQ refused: 2 SRQs are its budget (budgets.srqs)",
-                           "command CREATE_CQ refused: 6 CQs are its budget (budgets.cqs)"}) {
+  for (const char* line : {"command CREATE_MR refused: its budget of 5 MRs is used up (budgets.mrs)",
+                           "command CREATE_QP refused: its budget of 8 QPs is used up (budgets.qps)",
+                           "command CREATE_SRQ refused: its budget of 2 SRQs is used up (budgets.srqs)",
+                           "command CREATE_CQ refused: its budget of 6 CQs is used up (budgets.cqs)"}) {
     EXPECT_NE(lines.find(line), std::string::npos) << line << " is not in:\n" << lines;
   }
   for (const Budget budget : {Budget::kMrs, Budget::kQps, Budget::kSrqs, Budget::kCqs}) {
@@ -235,8 +235,9 @@ TEST_F(BudgetRates, a_vmm_that_leaves_while_it_is_held_is_gone) {
   }
   raw.reset();
   EXPECT_TRUE(eventually([&] { return !host_.info(0).connected; }));
-  EXPECT_NE(log.text().find("slowed: 1000 commands a second are its budget (budgets.commands_per_s)"),
-            std::string::npos);
+  EXPECT_NE(
+      log.text().find("slowed: it exceeds its budget of 1000 commands a second (budgets.commands_per_s)"),
+      std::string::npos);
 }
 
 }  // namespace
