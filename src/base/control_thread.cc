@@ -40,7 +40,7 @@ void pause_for_memory() {
   Duration::rep due = next_line.load(std::memory_order_relaxed);
   if (now.since_start.count() >= due &&
       next_line.compare_exchange_strong(due, (now + kLogPause).since_start.count())) {
-    log::error("there is no memory: thread {} waits for some; adapters are served", thread_name);
+    log::error("there is no memory: thread {} waits; the adapters are still served", thread_name);
   }
   std::this_thread::sleep_for(kPause);
 }

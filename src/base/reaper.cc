@@ -59,8 +59,10 @@ Reaper::~Reaper() {
   while (busy_queues() != 0 && Instant::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (const std::size_t left = busy_queues(); left != 0) {
-    log::warn("reaper: what {} client(s) left behind is still being released; the kernel goes on with it",
-              left);
+    log::warn(
+        "reaper: the memory and descriptors of {} client(s) are not released yet; the kernel will release "
+        "them",
+        left);
   }
   shared_->stopped.store(true, std::memory_order_release);
   shared_->wake_starter();

@@ -70,7 +70,7 @@ Result<> remove_stale(const std::string& name, const std::string& path, const so
   if (!S_ISSOCK(file.st_mode)) {
     return fail(
         EADDRINUSE,
-        fmt::format("{}: a file that is no socket is in the way: remove it or choose another path", name));
+        fmt::format("{}: a file that is not a socket is in the way: remove it or choose another path", name));
   }
   switch (const int code = probe_given(address, file); code) {
     case 0:

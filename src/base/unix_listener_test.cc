@@ -221,8 +221,9 @@ TEST_F(UnixListenerTest, RefusesAFileThatIsNoSocket) {
   std::ofstream(path_) << "precious";
   const Error error = failure();
   EXPECT_EQ(error.code, EADDRINUSE);
-  EXPECT_EQ(error.message, "test socket " + path_ +
-                               ": a file that is no socket is in the way: remove it or choose another path");
+  EXPECT_EQ(error.message,
+            "test socket " + path_ +
+                ": a file that is not a socket is in the way: remove it or choose another path");
   EXPECT_EQ(std::filesystem::file_size(path_), 8u);
 }
 

@@ -104,7 +104,7 @@ TEST_F(NativeTest, AGidThatWasJustLetGoIsNobodys) {
   set_view({{kBlue, ipv4(9), kEsx2}});
   set_view();
   EXPECT_EQ(way(a_, 1, 9), PathKind::kNone);
-  EXPECT_EQ(path(a_, 9).reason, "the port that held the GID let it go a moment ago");
+  EXPECT_EQ(path(a_, 9).reason, "the port that held the GID has just unbound it");
   EXPECT_EQ(admit(9, 1, kMacA), Entry::kForeignSource);
   clock_.advance(RemoteDirectory::kLeftFor);
   EXPECT_EQ(path(a_, 9).kind, PathKind::kRoce);

@@ -88,7 +88,7 @@ void Switch::report_lost(const verbs::Gid& gid, const Binding& binding, const st
           "give the VMs different addresses",
           binding.port->name(), gid.to_string(), *host);
     } else {
-      log::info("switch: GID {} is port {}'s again", gid.to_string(), binding.port->name());
+      log::info("switch: GID {} belongs to port {} again", gid.to_string(), binding.port->name());
     }
   } catch (const std::bad_alloc&) {  // only a log line is lost
   }
@@ -175,7 +175,7 @@ std::string_view Switch::why_not_native(const verbs::Gid& gid, const Port* from)
     return "no port of the cluster holds the GID, nor do the native peers of the port group";
   if (from != nullptr && !from->identity().may_reach_natives)
     return "no port of the cluster holds the GID, and native endpoints need hardware version 18";
-  if (remote_.has_left(gid, clock_.now())) return "the port that held the GID let it go a moment ago";
+  if (remote_.has_left(gid, clock_.now())) return "the port that held the GID has just unbound it";
   return {};
 }
 

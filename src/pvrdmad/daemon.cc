@@ -109,7 +109,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (daemon->membership_ != nullptr) daemon->membership_->join();  // every socket is bound
   if (daemon->keeper_ != nullptr && daemon->membership_ != nullptr) {
     if (auto kept = daemon->keeper_->keep_instance(daemon->membership_->instance()); !kept)
-      log::warn("the host's next life waits for the lease of this one: {}", kept.error().message);
+      log::warn("this daemon's next start must wait until its lease ends: {}", kept.error().message);
   }
   return daemon;
 }

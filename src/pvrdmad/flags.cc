@@ -24,7 +24,7 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--roce-link", sources.roce_links,
-                 "where RoCE frames of the adapters go in and out: tap:DEVICE, xdp:DEVICE or stream:PATH")
+                 "link for the RoCE frames of the adapters: tap:DEVICE, xdp:DEVICE or stream:PATH")
       ->option_text("KIND:NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -33,12 +33,12 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->option_text("PATH");
   app.add_option("--log-level", sources.log_level, "debug, info, warn or error (info)")->option_text("LEVEL");
   app.add_option("--dedicated-core", sources.dedicated_core,
-                 "the core that the thread of the adapters has to itself (none)")
+                 "dedicate this core to the thread of the adapters (none)")
       ->option_text("CORE");
   app.add_flag("--fault-injection", sources.fault_injection,
                "pvrdmactl may inject faults into the adapters' traffic, for tests");
   app.add_flag("--check", flags.check_only, "check the configuration and exit");
-  app.footer("Exit codes: 0 stopped as asked; 2 it cannot start, for the reason on standard error.");
+  app.footer("Exit codes: 0 stopped by a signal; 2 it cannot start: the reason is on standard error.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version

@@ -81,7 +81,7 @@ Result<void> confine(const control::Config& config) {
     return {};
   }
   if (kIsInstrumented) {
-    log::warn("pvrdmad: not confined: what this build is instrumented with makes calls of its own");
+    log::warn("pvrdmad: not confined: the instrumentation of this build makes system calls of its own");
     return {};
   }
   const bool keeps_a_file =
@@ -107,7 +107,7 @@ int serve(const control::Config& config, keep::DescriptorStore* store, const sig
   if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
   auto daemon = Daemon::create(config, PVRDMA_VERSION, stop_asked, store);
   if (!daemon && daemon.error().code == ECANCELED) {
-    log::info("pvrdmad: stopped before it served: {}", daemon.error().message);
+    log::info("pvrdmad: stopped before serving: {}", daemon.error().message);
     return kExitStopped;
   }
   if (!daemon) return refuse(daemon.error());
@@ -118,7 +118,7 @@ int serve(const control::Config& config, keep::DescriptorStore* store, const sig
   keep::notify("READY=1");
 
   const char* signal = wait_for_stop(stop_signals);
-  log::info("pvrdmad: stops, as {} asks", signal);
+  log::info("pvrdmad: stopping because of {}", signal);
   keep::notify("STOPPING=1");
   daemon->reset();
   log::info("pvrdmad: stopped");

@@ -142,7 +142,7 @@ Result<void> load(scmp_filter_ctx filter) {
 
 Result<Confinement> enter_sandbox(const SandboxNeeds& needs) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-    return fail_errno(errno, "the sandbox cannot give up new privileges");
+    return fail_errno(errno, "the sandbox cannot forbid new privileges");
   }
   if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) return Confinement::kNoSeccomp;
   name_calls();

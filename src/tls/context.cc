@@ -37,7 +37,7 @@ Result<> load_authority(SSL_CTX* context, const std::string& path) {
   const std::string name = "CA file " + path;
   if (const auto seen = look_at(name, path); !seen) return Failure(seen.error());
   if (SSL_CTX_load_verify_file(context, path.c_str()) != 1)
-    return fail(name + " is no PEM file with certificates: " + openssl_reason());
+    return fail(name + " is not a PEM file with certificates: " + openssl_reason());
   return {};
 }
 
@@ -45,7 +45,7 @@ Result<> load_certificate(SSL_CTX* context, const std::string& path) {
   const std::string name = "certificate " + path;
   if (const auto seen = look_at(name, path); !seen) return Failure(seen.error());
   if (SSL_CTX_use_certificate_chain_file(context, path.c_str()) != 1)
-    return fail(name + " is no PEM file with a certificate that can be used: " + openssl_reason());
+    return fail(name + " is not a PEM file with a certificate that can be used: " + openssl_reason());
   const X509* const certificate = SSL_CTX_get0_certificate(context);
   const ASN1_TIME* const from = X509_get0_notBefore(certificate);
   const ASN1_TIME* const until = X509_get0_notAfter(certificate);
@@ -78,7 +78,7 @@ Result<> load_key(SSL_CTX* context, const std::string& path, const std::string& 
     ERR_clear_error();
     return fail(name + " has a passphrase: write one without");
   }
-  return fail(name + " is no PEM file with a private key: " + openssl_reason());
+  return fail(name + " is not a PEM file with a private key: " + openssl_reason());
 }
 
 // 128 bits come first: they are the fastest on processors with AES instructions.

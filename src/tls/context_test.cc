@@ -44,14 +44,14 @@ TEST_F(ContextTest, FilesThatCannotBeUsedAreNamed) {
   const std::vector<Mistake> authorities = {
       {{folder + "/none", a_.certificate, a_.key}, "cannot read CA file " + folder + "/none: No such file"},
       {{folder, a_.certificate, a_.key}, "cannot read CA file " + folder + ": it is a folder"},
-      {{text, a_.certificate, a_.key}, "CA file " + text + " is no PEM file with certificates"},
+      {{text, a_.certificate, a_.key}, "CA file " + text + " is not a PEM file with certificates"},
   };
   for (const Mistake& mistake : authorities) expect(Context::mutual(mistake.files), mistake.sentence);
   const std::vector<Mistake> identities = {
       {{a_.ca, folder + "/none", a_.key}, "cannot read certificate " + folder + "/none"},
-      {{a_.ca, text, a_.key}, "certificate " + text + " is no PEM file with a certificate"},
+      {{a_.ca, text, a_.key}, "certificate " + text + " is not a PEM file with a certificate"},
       {{a_.ca, a_.certificate, folder + "/none"}, "cannot read key " + folder + "/none"},
-      {{a_.ca, a_.certificate, text}, "key " + text + " is no PEM file with a private key"},
+      {{a_.ca, a_.certificate, text}, "key " + text + " is not a PEM file with a private key"},
       {{a_.ca, a_.certificate, b_.key},
        "key " + b_.key + " does not belong to certificate " + a_.certificate},
       {{a_.ca, a_.certificate, other_kind},

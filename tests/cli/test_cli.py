@@ -194,7 +194,7 @@ def test_a_signal_stops_it_cleanly(daemon: Daemon, by: signal.Signals) -> None:
     assert code == 0, log
     assert daemon.notified() == b"STOPPING=1"
     assert daemon.sockets() == []
-    assert f"stops, as {by.name} asks" in log
+    assert f"stopping because of {by.name}" in log
     assert log.rstrip().endswith("pvrdmad: stopped")
 
 

@@ -237,7 +237,7 @@ void LiveRecords::finish(const Task& task, Outcome outcome) {
     return;
   }
   if (std::exchange(entry.foreign, false) && task.wanted) {
-    log::info("live record {}: it is this host's now", task.key);
+    log::info("live record {}: this host holds it now", task.key);
   }
   entry.may_exist.clear();
   if (task.wanted) entry.may_exist.push_back(*task.wanted);
@@ -252,7 +252,7 @@ void LiveRecords::report(const Task& task) {
     log::error("another pvrdmad with the name {} is alive: give one of the two another [host] name", host_);
     return;
   }
-  log::warn("live record {}: another host holds it: it is tried again until it is free", task.key);
+  log::warn("live record {}: another host holds it: trying again until it is free", task.key);
 }
 
 }  // namespace pvrdma::control

@@ -101,7 +101,8 @@ struct Plane::Impl final : StoreObserver {
   }
 
   void on_lease_lost() override {
-    log::warn("store {}: this host's lease is lost: its live records are put again", store_->description());
+    log::warn("store {}: this host's lease is lost: its live records are written again",
+              store_->description());
     live_.on_lease_lost();
   }
 
@@ -119,12 +120,12 @@ struct Plane::Impl final : StoreObserver {
   Result<void> wait_for_name(std::unique_lock<std::mutex>& lock, milliseconds longest,
                              const StopAsked& stop_asked) {
     if (!other_instance()) return {};
-    log::info("host {}: the store still has a daemon of this name: waits up to {} s for its lease to end",
+    log::info("host {}: the store still has a daemon with this name: waiting up to {} s until its lease ends",
               host_, std::chrono::ceil<std::chrono::seconds>(longest).count());
     const SteadyTime deadline = std::chrono::steady_clock::now() + longest;
     while (other_instance()) {
       if (stop_asked && stop_asked()) {
-        return fail(ECANCELED, fmt::format("host {}: asked to stop while it waited for its name", host_));
+        return fail(ECANCELED, fmt::format("host {}: stopped while it waited for its name", host_));
       }
       const SteadyTime now = std::chrono::steady_clock::now();
       if (now >= deadline) {
@@ -208,7 +209,7 @@ struct Plane::Impl final : StoreObserver {
     transaction.expects.push_back({std::string(kGuardKey), base.guard});
     for (const Change& change : transaction.changes) {
       if (base.unreadable.contains(change.key)) {
-        return fail(EBUSY, fmt::format("store {}: its record {} is nothing this version understands: run the "
+        return fail(EBUSY, fmt::format("store {}: this version does not understand its record {}: run the "
                                        "pvrdmad that wrote it, or remove the record",
                                        store_->description(), change.key));
       }
@@ -223,7 +224,7 @@ struct Plane::Impl final : StoreObserver {
         changed_.wait_for(lock, kNoticePatience, [&] { return mirror_.revision() >= revision || stopping_; });
     if (arrived) return {};
     return fail(EAGAIN,
-                fmt::format("store {}: it has the change, but did not tell so within {} s: look again "
+                fmt::format("store {}: the change was made, but not confirmed within {} s: look again "
                             "before you repeat it",
                             store_->description(),
                             std::chrono::duration_cast<std::chrono::seconds>(kNoticePatience).count()));
@@ -276,7 +277,7 @@ struct Plane::Impl final : StoreObserver {
     }
     if (!forget || caretaker != host_ || store_->forgets_by_itself()) return;
     if (auto done = store_->forget_before(*forget); !done)
-      log::warn("store {}: old revisions stay: {}", store_->description(), done.error().message);
+      log::warn("store {}: cannot remove old revisions: {}", store_->description(), done.error().message);
   }
 
   // --- Helpers ---

@@ -128,7 +128,7 @@ TEST_F(CallTest, SaysWhyItIsNotTaken) {
   listen("esx1", false);
   refused = dial();
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("takes no calls"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("accepts no calls"), std::string::npos) << refused.error().message;
   host_.reset();
   refused = dial();
   ASSERT_FALSE(refused);

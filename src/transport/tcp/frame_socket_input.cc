@@ -134,7 +134,8 @@ FrameSocket::Step FrameSocket::take_head(Instant now) {
   if (incoming_.sequence != next_receive_) {
     ++shared_.errors.bad_sequence;
     close(wire::GoodbyeReason::kBadSequence,
-          fmt::format("frame {} came where frame {} was due", incoming_.sequence, next_receive_), now);
+          fmt::format("frame {} arrived where frame {} was expected", incoming_.sequence, next_receive_),
+          now);
     return Step::kBlocked;
   }
   ++next_receive_;

@@ -107,7 +107,7 @@ void Reception::on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant n
   }
   if (hello.lane == wire::kCallLane) {
     if (!shared_.options.take_call) {
-      lane.socket().reject(wire::RejectReason::kNotAllowed, "this host takes no calls", now);
+      lane.socket().reject(wire::RejectReason::kNotAllowed, "this host accepts no calls", now);
     } else if (auto stream = lane.release(hello, now)) {
       shared_.options.take_call(std::move(stream), std::string(hello.host.view()));
     }
@@ -129,7 +129,8 @@ std::string Reception::objection(const AcceptedLane& lane, const wire::Hello& he
   reason = wire::RejectReason::kUnknownHost;
   if (name == shared_.options.host_name) {
     ++shared_.errors.unknown_hosts;
-    return fmt::format("two hosts have one name: {} is this host's too: rename one of them", name);
+    return fmt::format("two hosts have the same name: {} is also the name of this host: rename one of them",
+                       name);
   }
   if (peer == nullptr) {
     ++shared_.errors.unknown_hosts;
@@ -169,7 +170,7 @@ void Reception::turn(Instant now) {
 // Called while strangers_ is iterated, so it must not throw: without memory the line is lost.
 void Reception::report(const AcceptedLane& stranger) {
   try {
-    log::warn("tcp: a connection from {} did not get in: {}", stranger.from().to_string(),
+    log::warn("tcp: a connection from {} was not accepted: {}", stranger.from().to_string(),
               stranger.socket().trouble());
   } catch (const std::bad_alloc&) {
   }

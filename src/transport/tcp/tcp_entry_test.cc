@@ -25,7 +25,7 @@ TEST_F(TcpRawTest, RefusesWhoMayNotEnterAndSaysWhy) {
   EXPECT_EQ(reject.reason, wire::RejectReason::kUnknownHost);
   EXPECT_NE(reject.sentence.view().find(address_of(8).to_string()), std::string_view::npos);
   reject = refusal(address_of(9), "esx1");
-  EXPECT_NE(reject.sentence.view().find("two hosts have one name"), std::string_view::npos);
+  EXPECT_NE(reject.sentence.view().find("two hosts have the same name"), std::string_view::npos);
   EXPECT_EQ(errors().unknown_hosts, 3U);
 
   a_.settings().allow_all = false;
