@@ -12,6 +12,9 @@ PRESETS := apart release $(SANITIZED)
 # and come back.
 MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
 
+# Prints a heading with the time of day, so that a log tells how long each step took.
+say = @printf '== %(%T)T %s\n' -1 "$(1)"
+
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
@@ -39,30 +42,31 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@$(MAKE) -j2 testbed programs
 	@$(MAKE) ctest-unsanitized
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
-	@echo "== VM tests"
+	$(call say,VM tests)
 	@$(PYTEST) tests/vm -m "not full"
-	@echo "== VM tests, mapped doorbells"
+	$(call say,VM tests with mapped doorbells)
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) $(MAPPED_IN_TEST) -m "not full"
-	@echo "== cluster tests"
+	$(call say,cluster tests)
 	@$(PYTEST) tests/cluster -m "not full"
+	$(call say,summary)
 	@$(MAKE) summary
 
 test-full: setup-full  ## make test, then everything without sanitizers, other guests, a sanitized daemon in VMs, fuzzing
 	@$(MAKE) test
 	@$(MAKE) ctest-apart
-	@echo "== simulation, many worlds"
+	$(call say,simulation: many worlds)
 	@PVRDMA_SIM_SEEDS=500 build/apart/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
 	@tools/testbed/build --suite trixie --suite bookworm --suite forky
-	@echo "== VM tests, all guests"
+	$(call say,VM tests of all guests)
 	@$(PYTEST) tests/vm -m full
-	@echo "== VM tests, mapped doorbells, all of them"
+	$(call say,all VM tests with mapped doorbells)
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/vm -m "not full"
-	@echo "== cluster tests, long ones; with the daemon of the commit before, too"
+	$(call say,long cluster tests; also with the daemon of the commit before)
 	@other=$$(tools/other-daemon) && PVRDMA_OTHER_DAEMON=$$other $(PYTEST) tests/cluster -m full
-	@echo "== cluster tests of traffic, mapped doorbells"
+	$(call say,cluster tests of traffic with mapped doorbells)
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
-	@echo "== hostile neighbours, VM and cluster tests, daemon with AddressSanitizer"
+	$(call say,hostile neighbours and VM and cluster tests of a daemon with AddressSanitizer)
 	@cmake --build --preset asan --target programs neighbour_bench
 	@NEIGHBOUR_BENCH=build/asan/bench/neighbour_bench $(PYTEST) tests/cli/test_neighbour_bench.py
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
@@ -117,20 +121,21 @@ testbed:
 	@tools/testbed/build
 
 programs:
-	@echo "-- pvrdmad, pvrdmactl and the tests' programs (preset release) ..."
+	$(call say,preset release: pvrdmad and pvrdmactl and the programs of the tests)
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target programs
 
 ctest-unsanitized:
-	@echo "== preset release: tests that measure memory or run out of it; benches, which sanitized builds leave out, are compiled"
+	$(call say,preset release: tests that measure memory or run out of it; the benches compile)
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target unsanitized_tests benches
 	@ctest --preset release -L '^unsanitized$$' --output-log build/ctest-release.log
 
 $(PRESETS:%=ctest-%): ctest-%:
-	@echo "== preset $*: build and ctest"
+	$(call say,preset $*: build)
 	@cmake --preset $* >/dev/null
 	@cmake --build --preset $*
+	$(call say,preset $*: ctest)
 	@ctest --preset $* -j$(JOBS) --output-log build/ctest-$*.log
 
 summary:
