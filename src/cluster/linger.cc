@@ -18,7 +18,7 @@ void Linger::note_lapses(const control::Inventory& newest, Instant now, const Is
     if (newest.live_hosts.contains(name)) continue;
     if (is_up(name)) lapsed_[name] = Instant::never();
   }
-  // The host is back or out of reach: its broken connections may be made anew.
+  // The host is back or out of reach: its broken connections may be made again.
   for (auto& [name, end] : lapsed_)
     if (end == Instant::never() && (newest.live_hosts.contains(name) || !is_up(name))) end = now + kGrace;
   std::erase_if(lapsed_, [&](const auto& lapsed) { return lapsed.second <= now; });

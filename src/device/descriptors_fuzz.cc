@@ -113,8 +113,8 @@ enum class Change : std::uint8_t {
 
 class Descriptors {
  public:
-  // `ram` and `doorbells` are borrowed. The other descriptors are made anew for each session, because changes
-  // stay with the open file.
+  // `ram` and `doorbells` are borrowed. Each session makes the other descriptors again, because changes stay
+  // with the open file.
   Descriptors(int ram, int doorbells) {
     fds_[kRam] = Fd(::fcntl(ram, F_DUPFD_CLOEXEC, 0));
     fds_[kSealed] = memory(kRamBytes);

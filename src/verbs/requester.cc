@@ -114,8 +114,8 @@ bool Requester::run(QueuePair& qp, Instant now) {
     }
     const Step step = send_next(qp, bytes, now);
     if (step == Step::kNoRoom) {
-      // A QP that has sent something in this turn does not wait yet, but gets another turn. QPs that find no
-      // room before that turn wait ahead of it.
+      // A QP that has sent something in this turn does not wait yet, but gets another turn. QPs that are
+      // refused room before that turn wait ahead of it.
       if (sent_some) {
         more = true;
       } else {

@@ -128,7 +128,7 @@ TEST_F(RequesterPathTest, TheTimeOfWhatIsUnansweredRunsWhileTheQpWaits) {
   advance(kAckTimeout / 2);
   a.wire.room = 0;
   a.send(qp, write(2));
-  a.ring(qp);  // finds no room again
+  a.ring(qp);  // there is no room again
   EXPECT_EQ(a.engine.next_deadline(), deadline);
   advance(kAckTimeout / 2);
   EXPECT_EQ(counters().timeouts, 1u);

@@ -38,7 +38,7 @@ def test_the_cable_is_pulled(shared_fleet: Fleet, checker: Checker, seconds: int
 
 
 def test_packets_vanish_for_longer_than_the_keep_alive(shared_fleet: Fleet, checker: Checker) -> None:
-    """Connections are cut without a notice. They are made anew, and traffic resumes."""
+    """Connections are cut without a notice. They are made again, and traffic resumes."""
     before = shared_fleet[1].ctl("cluster", "get")["tcp"]["peers"][0]["reconnects"]
     shared_fleet.network.block("esx-02", True)
     until("the lanes are down", lambda: shared_fleet[1].ctl("cluster", "get")["tcp"]["peers"][0]["lanes_up"] == 0)

@@ -94,7 +94,7 @@ TEST_P(Kept, a_link_that_is_down_stays_down) {
   exchange(1);
 }
 
-// After a crash the guest's driver can start anew.
+// After a crash the guest's driver can start again.
 TEST_P(Kept, after_a_crash_the_guest_is_told_and_can_begin_anew) {
   const std::array kept{host_.keep(0, Objects::kLost), host_.keep(1, Objects::kLost)};
   exchange(1);

@@ -50,7 +50,7 @@ class Plan:
     seconds: float
     seed: int
     stay: int = 4          # VMs on each host
-    come_and_go: int = 4   # VMs that are deleted and made anew
+    come_and_go: int = 4   # VMs that are deleted and made again
     connections: int = 16  # at once
     pace_ms: int = 10
     tls: bool = False

@@ -33,7 +33,7 @@ struct FaultCounters {
   std::uint64_t corrupted = 0;
   std::uint64_t refused = 0;     // room() calls
   std::uint64_t no_copy = 0;     // not delayed or duplicated, because no place for a copy was free
-  std::uint64_t late_lost = 0;   // late requests or frames that found no room when they were due
+  std::uint64_t late_lost = 0;   // late requests or frames that were due when there was no room
   std::uint64_t forgotten = 0;   // dropped because their engine was destroyed
   std::uint64_t bare_paths = 0;  // opened without faults because the pool was empty
 };

@@ -113,7 +113,7 @@ def objects_of(host: Host) -> dict[str, int]:
 
 
 def difference(host: str, start: Quiet, end: Quiet) -> str | None:
-    """A sentence about what is not exactly as at the start; None if everything is."""
+    """A sentence that names a difference from the start; None if there is none."""
     if end.objects:
         return f"{host} still has objects though no guest is there: {end.objects}"
     if end.usage.threads != start.usage.threads:

@@ -28,7 +28,7 @@ class Slot:
 
     name: str
     gid: int
-    comes_and_goes: bool  # its VM is deleted and made anew on any host
+    comes_and_goes: bool  # its VM is deleted and made again on any host
     host: int | None = None  # 1 or 2; None: there is no VM now
     socket: str = ""
     guest: Guest | None = None
@@ -55,7 +55,7 @@ class Connection:
 
 
 class World:
-    """`stay` VMs on each of two hosts, and `come_and_go` VMs that are deleted and made anew."""
+    """`stay` VMs on each of two hosts, and `come_and_go` VMs that are deleted and made again."""
 
     def __init__(self, fleet: Fleet, seed: int, stay: int, come_and_go: int, connections_max: int, pace_ms: int) -> None:
         self.fleet = fleet
