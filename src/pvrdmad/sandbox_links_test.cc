@@ -110,7 +110,7 @@ TEST_F(SandboxLinksTest, ATapIsTakenWhenItIsThere) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
   }
   const Outcome refused = confined(kXdpNeeds, [&] {
-    return turn_until([&] { return link_->trouble().starts_with("the device is not for"); }) &&
+    return turn_until([&] { return link_->trouble().starts_with("the device belongs to another user"); }) &&
                    refused_calls() != 0
                ? 0
                : 1;
