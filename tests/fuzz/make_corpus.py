@@ -3,8 +3,8 @@
 
     tests/fuzz/make_corpus.py [NAME ...]
 
-Each seed is one thing worth starting from, under a name that says which; what the bytes mean is in the head of each fuzzer.
-Seeds that fuzzing found lie beside them and are not touched.
+Each seed is one starting point, and its name says which. The head of each fuzzer explains the bytes. Seeds that fuzzing has found
+are in the same folders and stay as they are.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def changing_memory() -> Seeds:
     def change(what: int, argument: int = 0, rest: bytes = b"") -> bytes:
         return bytes([what | argument << 3]) + rest
 
-    def following(offset: int, value: int) -> bytes:  # what is read next gets 4 bytes at 4 * offset
+    def following(offset: int, value: int) -> bytes:  # writes 4 bytes at 4 * offset of the next read
         return change(2, offset, b"\x02" + u32(value))
 
-    def entry(offset: int, address: int) -> bytes:  # likewise 8, an address
+    def entry(offset: int, address: int) -> bytes:  # as following(), but 8 bytes: an address
         return change(2, offset, b"\x03" + u64(address))
 
     def seed(script: bytes, steps: bytes, options: int = 0) -> bytes:
@@ -71,7 +71,7 @@ def changing_memory() -> Seeds:
             yield f"directory_{what}_{pages}", seed(entry(0, value) * 3, bytes([5, pages]) * 4)
     yield "directory_is_replaced", seed(b"".join(entry(at, 0x1_0000_0000) for at in range(6)), bytes([5, 3]) * 3)
     yield "queues_directory", seed(entry(0, 0x1_0000_0000) * 8, bytes([6]) * 4)
-    for command in (0, 3, 5, 7, 9, 13, 255):  # of the slot, after the driver wrote it
+    for command in (0, 3, 5, 7, 9, 13, 255):  # in the slot, after the driver has written it
         yield f"command_becomes_{command}", seed(following(2, command) * 8, bytes([5, 1, 6, 7, 0, 0, 7, 1, 1, 7, 2, 2]))
     yield "command_fields", seed(b"".join(following(field, 0xffff_ffff) for field in range(3, 20)), bytes([5, 1, 6, 5, 2, 6] * 4))
     yield "flips", seed(change(3, 1, b"\x01") * 40, every_kind + run + poll)
@@ -97,7 +97,7 @@ def changing_memory() -> Seeds:
     yield "mapped_sleepers", seed(b"", (every_kind + bytes([4, 0, 4, 1, 4, 2]) + poll + run + later) * 2, mapped)
     yield "mapped_contexts", seed(word_meanwhile(2, 0, 1 << 30) * 8, (word(2, 0, 1 << 30) + context + word(2, 1, 1 << 30) + run) * 3, mapped)
     for name, (which, action) in doorbells.items():
-        for handle in (0, 2, 3, 0xff_ffff):  # of nobody, of objects, of nobody
+        for handle in (0, 2, 3, 0xff_ffff):  # unused, of two objects, unused
             yield f"mapped_{name}_{handle}", seed(word_meanwhile(1, which, action | handle) * 12, every_kind + word(1, which, action | handle) + run + later + every_kind + run, mapped)
         yield f"mapped_{name}_elsewhere", seed(word_meanwhile(3, which, action | 2) * 12, every_kind + b"".join(word(page, which, action | 2) for page in (0, 2, 255)) + run, mapped)
     for name, index in {"tail_ahead": 9, "tail_huge": 0xffff_ffff, "tail_back": 0, "tail_full": 8, "tail_wrapped": 15}.items():
@@ -376,7 +376,7 @@ def device_descriptors() -> Seeds:
     yield "doorbells_as_memory", attach(doorbells) + process + store(0, 1 << 30) + command
     yield "unmapped", attach() + message(2, [], bytes([0, 0, 64])) + command
 
-    # Migration: there is one adapter, which becomes what it was itself before a reset.
+    # Migration: there is only one adapter. It loads the state that it had before a reset.
     stop, running, stop_copy, resuming = 1, 2, 3, 4
 
     def to(*states: int) -> bytes:
@@ -407,7 +407,7 @@ def device_descriptors() -> Seeds:
 
 
 def device_command() -> Seeds:
-    """The seeds that are there already, with mapped doorbells: what they ring on a user's page they store into it."""
+    """The existing seeds, with mapped doorbells: a doorbell on a user's page becomes a store into that page."""
     doorbell, store, hole, run, mapped = 4, 11, 12, 6, 8
 
     def record(op: int, content: bytes) -> bytes:
@@ -495,7 +495,7 @@ def roce_connection() -> Seeds:
 
 
 def roce_frame() -> Seeds:
-    """One frame of each opcode, with an ICRC of zero: the fuzzer gives each the right one."""
+    """One frame of each opcode, with an ICRC of zero. The fuzzer corrects it."""
     ethernet = bytes.fromhex("525400123452525400123451")
     v6 = bytes.fromhex("fd000011" + "00" * 11 + "51" + "fd000011" + "00" * 11 + "52")
 

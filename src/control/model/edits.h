@@ -119,8 +119,10 @@ struct VmChange {
 };
 Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChange& change);
 
-// --- vMotion: a running VM moves to another host --- During the motion the rest of the VM's configuration
-// cannot change, and neither host can leave the VM's switch.
+// --- vMotion: a running VM moves to another host ---
+
+// During the motion the rest of the VM's configuration cannot change, and neither host can leave the VM's
+// switch.
 
 // EPERM: a rule forbids the VM there, or there is no path between the hosts. EBUSY: the VM is already in
 // motion.
