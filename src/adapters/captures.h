@@ -22,9 +22,9 @@ struct CaptureWish {
 class Captures {
  public:
   virtual ~Captures() = default;
-  // A pcapng file of an adapter's messages from now on. Blocks for a bounded time. Errors: ENOENT, no such
-  // adapter; EINVAL, the filter's mistake; EBUSY, too many captures; otherwise the shard is stopping or does
-  // not answer in time.
+  // A pcapng file of an adapter's messages from now on. Blocks for a bounded time. Errors: kNotFound, no
+  // such adapter; kInvalid, the filter's mistake; kConflict, too many captures; kUnavailable, the shard
+  // is stopping or does not answer in time.
   virtual Result<std::unique_ptr<ByteStream>> start(const CaptureWish& wish) = 0;
 };
 

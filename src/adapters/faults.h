@@ -41,15 +41,14 @@ struct FaultState : FaultWish {  // with its seed
 class Faults {
  public:
   virtual ~Faults() = default;
-  // Each call blocks for a bounded time. Every call fails if the shard is stopping or does not answer in
-  // time.
+  // Each call blocks for a bounded time. kUnavailable: the shard is stopping or does not answer in time.
 
-  // Errors: EPERM, the daemon injects no faults; ENOENT, no such adapter; EBUSY, the adapter has a fault
+  // Errors: kNotFound, no such adapter; kConflict, the daemon injects no faults, or the adapter has a fault
   // already.
   virtual Result<FaultState> add(const FaultWish& wish) = 0;
   // Sorted by id.
   virtual Result<std::vector<FaultState>> list() = 0;
-  // Removes one fault, or all; late messages are delivered now. Errors: ENOENT, no such fault.
+  // Removes one fault, or all; late messages are delivered now. Errors: kNotFound, no such fault.
   virtual Result<void> remove(std::optional<std::uint64_t> id) = 0;
 };
 

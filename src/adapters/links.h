@@ -14,7 +14,7 @@ class Links {
  public:
   virtual ~Links() = default;
   // Takes an adapter's link down or up; the guest sees PORT_ERR or PORT_ACTIVE. Blocks for a bounded time.
-  // Errors: ENOENT, no such adapter; otherwise the shard is stopping or does not answer in time.
+  // Errors: kNotFound, no such adapter; kUnavailable, the shard is stopping or does not answer in time.
   virtual Result<void> set(const std::string& adapter, Link link) = 0;
 };
 

@@ -122,23 +122,26 @@ void ServedAdapter::stop_injecting() {
 }
 
 Failure ServedAdapter::is_being_moved() const {
-  return fail(EBUSY,
+  return fail(ErrorKind::kConflict,
               fmt::format("adapter {} is stopped: its VM is being moved, or written to a file: wait until "
                           "that is over",
                           port_.name()));
 }
 
 Failure ServedAdapter::is_off() const {
-  return fail(EPERM, fmt::format("adapter {}: its VM is off: no VMM is connected", port_.name()));
+  return fail(ErrorKind::kConflict,
+              fmt::format("adapter {}: its VM is off: no VMM is connected", port_.name()));
 }
 
 Result<void> ServedAdapter::expect_successor() {
   if (!has_client()) return is_off();
   if (!server_->refusal().empty())
-    return fail(EPERM, fmt::format("adapter {} accepts no other VMM: {}", port_.name(), server_->refusal()));
+    return fail(ErrorKind::kConflict,
+                fmt::format("adapter {} accepts no other VMM: {}", port_.name(), server_->refusal()));
   if (successor_ != nullptr) {
-    return fail(EBUSY, fmt::format("adapter {}: another VMM is expected already: wait until that is over",
-                                   port_.name()));
+    return fail(
+        ErrorKind::kConflict,
+        fmt::format("adapter {}: another VMM is expected already: wait until that is over", port_.name()));
   }
   auto made = make_seated();
   if (!made) return Failure(std::move(made).error());
@@ -154,8 +157,9 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   if (successor_ == nullptr || !server_->successor()->established())
     return fail(ENOTCONN, fmt::format("adapter {}: no other VMM is connected", port_.name()));
   if (fault_ != nullptr) {
-    return fail(EBUSY, fmt::format("adapter {}: faults are injected: pvrdmactl fault remove --id {}",
-                                   port_.name(), fault_->id()));
+    return fail(ErrorKind::kConflict,
+                fmt::format("adapter {}: faults are injected: pvrdmactl fault remove --id {}", port_.name(),
+                            fault_->id()));
   }
   device::Adapter& from = seated_->adapter();
   if (from.is_stopped()) return is_being_moved();
@@ -185,7 +189,7 @@ void ServedAdapter::end_successor() {
 Result<void> ServedAdapter::stop() {
   if (!has_client()) return is_off();
   if (successor_ != nullptr) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
   }
   device::Adapter& adapter = seated_->adapter();

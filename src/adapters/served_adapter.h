@@ -99,7 +99,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
 
   // --- The VMM's successor; called from tasks of the loop ---
 
-  // Expects the successor as the next client. Errors: EPERM: the VM is off, or no client is let in; EBUSY: a
+  // Expects the successor as the next client. Errors: kConflict: the VM is off, no client is let in, or a
   // successor is expected or connected; otherwise as device::Adapter::create().
   Result<void> expect_successor();
   // The one of the two that does not have the guest's adapter; null: no successor is expected.
@@ -108,7 +108,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // The guest's adapter moves to the successor, with its connections and GIDs, and the previous VMM's adapter
   // stands by instead. The guest is paused. The guest gets no interrupt; device::Adapter::resume() sends them
   // when the guest resumes. If there is an error, nothing has changed. Errors: ENOTCONN: no successor is
-  // connected; EBUSY: faults are injected, or the adapter is stopped; the errors of load().
+  // connected; kConflict: faults are injected, or the adapter is stopped; the errors of load().
   Result<SwitchedOver> switch_over(Instant now);
   // Disconnects the successor.
   void end_successor();
@@ -116,7 +116,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // --- The guest is paused, to be written away or after it was read; called from tasks of the loop ---
 
   // Freezes the guest's state; its peers repeat their messages. The guest sees no change of its link. Errors:
-  // EPERM: the VM is off; EBUSY: it is already stopped, or another VMM is expected.
+  // kConflict: the VM is off or already stopped, or another VMM is expected.
   Result<void> stop();
   // Continues after stop().
   void go_on();

@@ -1,6 +1,5 @@
 #include "adapters/shard_captures.h"
 
-#include <cerrno>
 #include <chrono>
 #include <fmt/core.h>
 #include <thread>
@@ -84,7 +83,8 @@ Result<std::unique_ptr<ByteStream>> ShardCaptures::start(const CaptureWish& wish
   if (!filter) return Failure(std::move(filter).error());
   auto place = std::make_unique<Place>(taken_);
   const auto too_many = [] {
-    return fail(EBUSY, fmt::format("there are {} captures already: end one of them", capture::kCapturesMax));
+    return fail(ErrorKind::kConflict,
+                fmt::format("there are {} captures already: end one of them", capture::kCapturesMax));
   };
   if (!place->held()) return too_many();
 

@@ -121,7 +121,7 @@ TEST_F(ShardCapturesTest, LeavesNoCaptureAtAnAdapterWhenThereIsNoMemoryForItsStr
   }
   std::array<std::unique_ptr<ByteStream>, capture::kCapturesMax> all;
   for (auto& each : all) each = captures_.start(wish_).value();
-  EXPECT_EQ(captures_.start(wish_).error().code, EBUSY);
+  EXPECT_EQ(captures_.start(wish_).error().kind, ErrorKind::kConflict);
   for (auto& each : all) each.reset();
   stop();
   expect_no_ring_is_left();

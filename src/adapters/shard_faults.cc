@@ -1,7 +1,6 @@
 #include "adapters/shard_faults.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 
 #include "adapters/adapter_fault.h"
@@ -14,7 +13,7 @@ namespace pvrdma::adapters {
 Result<FaultState> ShardFaults::add(const FaultWish& wish) {
   if (injection_ == Injection::kRefused) {
     return fail(
-        EPERM,
+        ErrorKind::kConflict,
         "this daemon injects no faults: start it with --fault-injection, or set fault_injection = true in "
         "[daemon]");
   }
@@ -42,7 +41,7 @@ Result<FaultState> ShardFaults::add(const FaultWish& wish) {
   if (!added) return Failure(added.error());
   if (!added->found) return no_adapter(wish.adapter);
   if (added->other != 0) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("adapter {} has fault {} already: remove it first", wish.adapter, added->other));
   }
   log::warn("adapter {}: fault {} is injected into the messages that it sends, seed {}", wish.adapter,
@@ -82,7 +81,7 @@ Result<void> ShardFaults::remove(std::optional<std::uint64_t> id) {
       "removing faults");
   if (!removed) return Failure(removed.error());
   if (id && *removed == 0)
-    return fail(ENOENT, fmt::format("there is no fault {}: see the list of faults", *id));
+    return fail(ErrorKind::kNotFound, fmt::format("there is no fault {}: see the list of faults", *id));
   return {};
 }
 

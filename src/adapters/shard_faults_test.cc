@@ -1,6 +1,5 @@
 #include "adapters/shard_faults.h"
 
-#include <cerrno>
 #include <gtest/gtest.h>
 #include <optional>
 #include <string>
@@ -20,13 +19,13 @@ TEST_F(ShardFaultsTest, AddsListsAndRemovesFaults) {
   const auto first = faults_.add({.adapter = kName, .drop_ppm = 10, .seed = 7});
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->seed, 7U);
-  EXPECT_EQ(faults_.add({.adapter = kName, .drop_ppm = 20}).error().code, EBUSY);
-  EXPECT_EQ(faults_.add({.adapter = "VM-02", .drop_ppm = 20}).error().code, ENOENT);
+  EXPECT_EQ(faults_.add({.adapter = kName, .drop_ppm = 20}).error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(faults_.add({.adapter = "VM-02", .drop_ppm = 20}).error().kind, ErrorKind::kNotFound);
   const auto listed = faults_.list().value();
   ASSERT_EQ(listed.size(), 1U);
   EXPECT_EQ(listed[0].id, first->id);
   EXPECT_EQ(listed[0].drop_ppm, 10U);
-  EXPECT_EQ(faults_.remove(first->id + 1).error().code, ENOENT);
+  EXPECT_EQ(faults_.remove(first->id + 1).error().kind, ErrorKind::kNotFound);
   EXPECT_TRUE(faults_.remove(first->id));
   EXPECT_TRUE(faults_.list()->empty());
   EXPECT_TRUE(faults_.remove(std::nullopt)) << "of none, all";
@@ -43,7 +42,7 @@ TEST_F(ShardFaultsTest, InjectsNothingUnlessItIsAllowed) {
   ShardFaults faults(*loop_, clock_, *adapters_, fabric_, nullptr, *reaper_, Injection::kRefused);
   const auto refused = faults.add({.adapter = kName, .drop_ppm = 10});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, EPERM);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
   EXPECT_NE(refused.error().message.find("--fault-injection"), std::string::npos);
   EXPECT_TRUE(faults.list()->empty());
 }

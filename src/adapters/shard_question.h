@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
 #include <string>
 
 #include "adapters/adapter_set.h"
@@ -21,7 +20,7 @@ inline ServedAdapter* find(const AdapterSet& adapters, const std::string& name) 
 }
 
 inline Failure no_adapter(const std::string& name) {
-  return fail(ENOENT, "there is no adapter " + name + ": see the list of adapters");
+  return fail(ErrorKind::kNotFound, "there is no adapter " + name + ": see the list of adapters");
 }
 
 }  // namespace pvrdma::adapters

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <gtest/gtest.h>
 #include <httplib.h>
@@ -33,7 +32,7 @@ namespace pvrdma::api {
 
 struct FakeSource final : control::SnapshotSource {
   Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override {
-    if (stopping) return fail("the shard takes no questions now");
+    if (stopping) return fail(ErrorKind::kUnavailable, "the shard takes no questions now");
     control::Snapshot snapshot;
     control::AdapterSnapshot adapter;
     adapter.name = "VM-01";
@@ -86,7 +85,7 @@ class FakeCapture final : public ByteStream {
 struct FakeLinks final : adapters::Links {
   Result<void> set(const std::string& adapter, adapters::Link wanted) override {
     if (adapter != "VM-01")
-      return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
+      return fail(ErrorKind::kNotFound, "there is no adapter " + adapter + ": see the list of adapters");
     link = wanted;
     return {};
   }
@@ -95,8 +94,8 @@ struct FakeLinks final : adapters::Links {
 
 struct FakeCaptures final : adapters::Captures {
   Result<std::unique_ptr<ByteStream>> start(const adapters::CaptureWish& wish) override {
-    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
-    if (wish.filter == "bad") return fail(EINVAL, "the filter, character 1");
+    if (wish.adapter != "VM-01") return fail(ErrorKind::kNotFound, "there is no adapter " + wish.adapter);
+    if (wish.filter == "bad") return fail(ErrorKind::kInvalid, "the filter, character 1");
     return std::make_unique<FakeCapture>(wish.frames_max, running);
   }
   std::shared_ptr<std::atomic<int>> running = std::make_shared<std::atomic<int>>(0);
@@ -104,15 +103,16 @@ struct FakeCaptures final : adapters::Captures {
 
 struct FakeFaults final : adapters::Faults {
   Result<adapters::FaultState> add(const adapters::FaultWish& wish) override {
-    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
-    if (!faults.empty()) return fail(EBUSY, "adapter VM-01 has fault 1 already: remove it first");
+    if (wish.adapter != "VM-01") return fail(ErrorKind::kNotFound, "there is no adapter " + wish.adapter);
+    if (!faults.empty())
+      return fail(ErrorKind::kConflict, "adapter VM-01 has fault 1 already: remove it first");
     faults.push_back({wish, 1, {.messages = 1000, .dropped = 10}});
     return faults.back();
   }
   Result<std::vector<adapters::FaultState>> list() override { return faults; }
   Result<void> remove(std::optional<std::uint64_t> id) override {
     const auto removed = std::erase_if(faults, [id](const auto& each) { return !id || each.id == *id; });
-    if (id && removed == 0) return fail(ENOENT, "there is no fault " + std::to_string(*id));
+    if (id && removed == 0) return fail(ErrorKind::kNotFound, "there is no fault " + std::to_string(*id));
     return {};
   }
   std::vector<adapters::FaultState> faults;
@@ -120,7 +120,7 @@ struct FakeFaults final : adapters::Faults {
 
 struct FakeHcaChecker final : transport::HcaChecker {
   Result<transport::HcaCheck> check(const transport::HcaCheckWish& wish) override {
-    if (wish.device == "none") return fail(ENOENT, "this host has no RDMA device none");
+    if (wish.device == "none") return fail(ErrorKind::kNotFound, "this host has no RDMA device none");
     return transport::HcaCheck{
         .device = "mlx5_0", .mtu = 4096, .gids = {"fe80::1"}, .memory_mib = wish.memory_mib};
   }
@@ -128,8 +128,8 @@ struct FakeHcaChecker final : transport::HcaChecker {
 
 struct FakeUpgrades final : motion::UpgradeService {
   Result<motion::UpgradeReport> upgrade(const motion::UpgradeWish& wish) override {
-    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
-    if (wish.monitor == "gone") return fail(ENOENT, "QEMU's monitor cannot be reached at gone");
+    if (wish.adapter != "VM-01") return fail(ErrorKind::kNotFound, "there is no adapter " + wish.adapter);
+    if (wish.monitor == "gone") return fail(ErrorKind::kConflict, "QEMU's monitor cannot be reached at gone");
     using std::chrono::milliseconds, std::chrono::microseconds;
     return motion::UpgradeReport{.vm = "VM-01",
                                  .from = {"10.0.2", 17},
@@ -144,16 +144,16 @@ struct FakeUpgrades final : motion::UpgradeService {
 
 struct FakeCheckpoints final : motion::CheckpointService {
   Result<std::unique_ptr<ByteStream>> start(const motion::CheckpointWish& wish) override {
-    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    if (wish.adapter != "VM-01") return fail(ErrorKind::kNotFound, "there is no adapter " + wish.adapter);
     return std::make_unique<FakeCapture>(1, running);
   }
   Result<void> finish(const std::string& adapter) override {
-    if (adapter != "VM-01") return fail(ENOENT, "there is no checkpoint of adapter " + adapter);
+    if (adapter != "VM-01") return fail(ErrorKind::kNotFound, "there is no checkpoint of adapter " + adapter);
     return {};
   }
   Result<motion::RestoreReport> restore(const motion::CheckpointWish& wish, std::string_view state) override {
-    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
-    if (state.empty()) return fail(EINVAL, "it ends before the adapter's last record");
+    if (wish.adapter != "VM-01") return fail(ErrorKind::kNotFound, "there is no adapter " + wish.adapter);
+    if (state.empty()) return fail(ErrorKind::kInvalid, "it ends before the adapter's last record");
     restored = std::string(state);
     return motion::RestoreReport{"VM-01", {"11.1.3", 18}, std::chrono::milliseconds(400)};
   }
@@ -165,7 +165,7 @@ struct FakeCheckpoints final : motion::CheckpointService {
 
 struct FakeMotions final : motion::MotionService {
   Result<motion::MotionState> start(const motion::MotionWish& wish) override {
-    if (wish.vm != "VM-01") return fail(ENOENT, "there is no VM " + wish.vm);
+    if (wish.vm != "VM-01") return fail(ErrorKind::kNotFound, "there is no VM " + wish.vm);
     motion::MotionState& begun = newest.emplace();
     begun.id = "m1";
     begun.vm = wish.vm;
@@ -178,14 +178,14 @@ struct FakeMotions final : motion::MotionService {
   }
   Result<void> check(const motion::MotionWish& wish) override {
     if (wish.to == "esx-02") return {};
-    return fail(EPERM, "no path leads to host " + wish.to);
+    return fail(ErrorKind::kConflict, "no path leads to host " + wish.to);
   }
   std::vector<motion::MotionState> list() override {
     return newest ? std::vector{*newest} : std::vector<motion::MotionState>{};
   }
   motion::MotionCounters counters() override { return {.left = 1, .pause_us = 17'192}; }
   Result<void> cancel(const std::string& vm) override {
-    if (!newest || newest->vm != vm) return fail(ENOENT, "VM " + vm + " is not on its way");
+    if (!newest || newest->vm != vm) return fail(ErrorKind::kNotFound, "VM " + vm + " is not on its way");
     newest->state = "failed";
     return {};
   }

@@ -1,5 +1,4 @@
 // Checkpoints: writes VMs to files of their hosts, and restores VMs from such files.
-#include <cerrno>
 #include <utility>
 
 #include "api/answers.h"
@@ -39,15 +38,11 @@ Reply finish(CheckpointService& checkpoints, const Call& call) {
 Reply restore(CheckpointService& checkpoints, const Call& call) {
   const auto line_end = call.body.find('\n');
   if (line_end == std::string::npos)
-    return refuse(400, "the body must be a line of JSON and, after it, the adapter's state");
+    return refuse(ErrorKind::kInvalid, "the body must be a line of JSON and, after it, the adapter's state");
   const auto wish = wish_of(call, call.body.substr(0, line_end));
   if (!wish) return refuse(wish.error());
   const auto restored = checkpoints.restore(*wish, std::string_view(call.body).substr(line_end + 1));
-  if (!restored) {
-    const int code = restored.error().code;
-    return refuse(code == ENXIO ? 404 : code == EINVAL ? 400 : 409, restored.error().message);
-  }
-  return ok(text_of(*restored));
+  return restored ? ok(text_of(*restored)) : refuse(restored.error());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ void add_cluster_routes(Router& router, const ApiParts& parts) {
               .handler =
                   [parts](const Call&) {
                     const auto snapshot = parts.source.take_snapshot(control::SnapshotDetail::kAdapters);
-                    if (!snapshot) return refuse(503, snapshot.error().message);
+                    if (!snapshot) return refuse(snapshot.error());
                     return ok(text_of(ClusterAnswer{parts.plane->host(), parts.plane->store_state(),
                                                     snapshot->tcp, snapshot->hca}));
                   },

@@ -1,6 +1,5 @@
 // Routes that every daemon has, member of a cluster or not: its version, adapters, QPs, counters and paths.
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <functional>
 #include <optional>
@@ -24,7 +23,7 @@ const control::AdapterSnapshot* find(const control::Snapshot& snapshot, std::str
 }
 
 Reply refuse_adapter(std::string_view name) {
-  return refuse(404, fmt::format("there is no adapter {}: see the list of adapters", name));
+  return refuse(ErrorKind::kNotFound, fmt::format("there is no adapter {}: see the list of adapters", name));
 }
 
 using Answer = std::function<Reply(const control::Snapshot&, const Call&)>;
@@ -35,7 +34,7 @@ std::function<Reply(const Call&)> with_snapshot(
     control::SnapshotDetail detail = control::SnapshotDetail::kAdapters) {
   return [&source, answer = std::move(answer), detail](const Call& call) {
     const auto snapshot = source.take_snapshot(detail);
-    if (!snapshot) return refuse(503, snapshot.error().message);
+    if (!snapshot) return refuse(snapshot.error());
     return answer(*snapshot, call);
   };
 }
@@ -51,16 +50,16 @@ Answer filtered(std::string (*render)(const control::Snapshot&, std::string_view
 
 Reply one_adapter(control::SnapshotSource& source, const std::string& name) {
   const auto snapshot = source.take_snapshot(control::SnapshotDetail::kAdapters);
-  if (!snapshot) return refuse(503, snapshot.error().message);
+  if (!snapshot) return refuse(snapshot.error());
   const control::AdapterSnapshot* adapter = find(*snapshot, name);
   return adapter == nullptr ? refuse_adapter(name) : ok(text_of(*adapter));
 }
 
 Reply set_link(const ApiParts& parts, const Call& call) {
   const auto body = body_of<LinkBody>(call);
-  if (!body) return refuse(400, R"(the body must be {"up": true} or {"up": false})");
+  if (!body) return refuse(ErrorKind::kInvalid, R"(the body must be {"up": true} or {"up": false})");
   const auto done = parts.links.set(call.names[0], body->up ? adapters::Link::kUp : adapters::Link::kDown);
-  if (!done) return refuse(done.error().code == ENOENT ? 404 : 503, done.error().message);
+  if (!done) return refuse(done.error());
   return one_adapter(parts.source, call.names[0]);
 }
 
@@ -69,8 +68,7 @@ Reply upgrade_vmm(motion::UpgradeService& upgrades, const Call& call) {
   if (!wish) return refuse(wish.error());
   wish->adapter = call.names[0];
   const auto upgraded = upgrades.upgrade(*wish);
-  if (!upgraded) return refuse(upgraded.error().code == ENXIO ? 404 : 409, upgraded.error().message);
-  return ok(text_of(*upgraded));
+  return upgraded ? ok(text_of(*upgraded)) : refuse(upgraded.error());
 }
 
 Reply capture(const ApiParts& parts, const Call& call) {

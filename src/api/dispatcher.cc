@@ -152,7 +152,7 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
         } catch (...) {
           log::error("API: a request made it fail");
         }
-        send(refuse(500, "the request made the API fail: see the daemon's log"), response);
+        send(refuse(ErrorKind::kInternal, "the request made the API fail: see the daemon's log"), response);
       });
 }
 
@@ -194,7 +194,8 @@ void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Resp
     if (!refusal && *bytes > bytes_max) refusal = too_long(bytes_max);
     if (!refusal) refusal = refuse_type(request, binary_max != 0);
     const LargeBody large(large_bodies_, !refusal && binary_max != 0);
-    if (!large.admitted()) refusal = refuse(503, "too many large bodies come at once: try again");
+    if (!large.admitted())
+      refusal = refuse(ErrorKind::kUnavailable, "too many large bodies come at once: try again");
     if (!refusal && answering != nullptr) answering->client.allow(binary_max);
     std::uint64_t skipped = 0;
     const bool readable = *bytes <= (refusal ? kSkippedBytesMax : std::max(bytes_max, kSkippedBytesMax));
@@ -207,7 +208,7 @@ void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Resp
                             }
                             return skipped <= kSkippedBytesMax;
                           });
-    if (!refusal && !complete) refusal = refuse(400, "the body is incomplete");
+    if (!refusal && !complete) refusal = refuse(ErrorKind::kInvalid, "the body is incomplete");
   }
   if (refusal) return send(*refusal, response);
   answer(request, response, std::move(body));

@@ -18,7 +18,8 @@ Reply add(adapters::Faults& faults, const Call& call) {
   if (!body) return refuse(body.error());
   if (body->drop_ppm + body->duplicate_ppm + body->delay_ppm + body->reorder_ppm + body->corrupt_ppm == 0) {
     return refuse(
-        400, "this fault does nothing: give a probability of drop, duplicate, delay, reorder or corrupt");
+        ErrorKind::kInvalid,
+        "this fault does nothing: give a probability of drop, duplicate, delay, reorder or corrupt");
   }
   const auto added = faults.add(*body);
   if (!added) return refuse(added.error());
@@ -40,7 +41,7 @@ Reply remove(adapters::Faults& faults, const std::string& name) {
     const char* const end = name.data() + name.size();
     const auto [rest, error] = std::from_chars(name.data(), end, id.emplace());
     if (error != std::errc{} || rest != end) {
-      return refuse(404, fmt::format("there is no fault {}: see the list of faults", name));
+      return refuse(ErrorKind::kNotFound, fmt::format("there is no fault {}: see the list of faults", name));
     }
   }
   const auto removed = faults.remove(id);

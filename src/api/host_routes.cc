@@ -1,6 +1,5 @@
 // Hosts: VMkernel adapters, advanced settings, the firewall ruleset, counters of RDMA devices.
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <utility>
 
@@ -14,7 +13,8 @@ namespace pvrdma::api {
 namespace {
 
 Error no_host(const std::string& host) {
-  return {ENOENT, fmt::format("there is no host {}: see the list of hosts", host)};
+  return {.message = fmt::format("there is no host {}: see the list of hosts", host),
+          .kind = ErrorKind::kNotFound};
 }
 
 Reply show_host(const control::Plane& plane, const control::Inventory& inventory, const std::string& name) {
@@ -43,8 +43,8 @@ Result<const control::Ruleset*> find_ruleset(const control::Inventory& inventory
   const auto it = inventory.hosts.find(host);
   if (it == inventory.hosts.end()) return Failure(no_host(host));
   if (ruleset == control::edits::kRuleset) return &it->second.pvrdma_ruleset;
-  return fail(ENOENT, fmt::format("host {} has no ruleset {}: its only one is {}", host, ruleset,
-                                  control::edits::kRuleset));
+  return fail(ErrorKind::kNotFound, fmt::format("host {} has no ruleset {}: its only one is {}", host,
+                                                ruleset, control::edits::kRuleset));
 }
 
 Reply show_ruleset(const control::Inventory& inventory, const std::string& host, const std::string& name) {
@@ -123,8 +123,9 @@ Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const st
   const auto inventory = plane.inventory();
   if (!inventory->hosts.contains(host)) return refuse(no_host(host));
   if (host != plane.host()) {
-    return refuse(400, fmt::format("the counters of {} are read on its host, {}: ask the pvrdmad of {}",
-                                   device, host, host));
+    return refuse(ErrorKind::kInvalid,
+                  fmt::format("the counters of {} are read on its host, {}: ask the pvrdmad of {}", device,
+                              host, host));
   }
   const auto live = inventory->live_hosts.find(host);
   if (live != inventory->live_hosts.end()) {
@@ -135,7 +136,8 @@ Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const st
       return ok(text_of(RdmaStats{device, {counters->begin(), counters->end()}}));
     }
   }
-  return refuse(404, fmt::format("host {} has no RDMA device {}: see the list of its devices", host, device));
+  return refuse(ErrorKind::kNotFound,
+                fmt::format("host {} has no RDMA device {}: see the list of its devices", host, device));
 }
 
 }  // namespace

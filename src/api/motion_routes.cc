@@ -1,6 +1,5 @@
 // Motions: VMs that move from this host to another one.
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <utility>
 
@@ -18,7 +17,7 @@ Reply one_motion(MotionService& motions, const std::string& vm) {
   const std::vector<MotionState> all = motions.list();
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.vm == vm; });
   if (found != all.end()) return ok(text_of(*found));
-  return refuse(404, fmt::format("no motion of VM {} began on this host", vm));
+  return refuse(ErrorKind::kNotFound, fmt::format("no motion of VM {} began on this host", vm));
 }
 
 Reply start(MotionService& motions, const Call& call) {
@@ -31,7 +30,7 @@ Reply start(MotionService& motions, const Call& call) {
     return checked ? ok(text_of(Nothing{})) : refuse(checked.error());
   }
   if (!check.empty() && check != "false")
-    return refuse(400, fmt::format("check must be true or false, not {}", check));
+    return refuse(ErrorKind::kInvalid, fmt::format("check must be true or false, not {}", check));
   const auto started = motions.start(*wish);
   return started ? ok(text_of(*started)) : refuse(started.error());
 }

@@ -1,6 +1,5 @@
 #include "api/requests.h"
 
-#include <cerrno>
 #include <fmt/core.h>
 
 namespace pvrdma::api {
@@ -13,7 +12,8 @@ constexpr int kDepthMax = 4;
 Result<schema::ParsedJson> parse_body(const Call& call) {
   if (call.body.empty()) return schema::ParsedJson::object();
   auto json = schema::parse_object(call.body, kDepthMax);
-  if (!json) return fail(EINVAL, fmt::format("the body must be a JSON object: {}", json.error().message));
+  if (!json)
+    return fail(ErrorKind::kInvalid, fmt::format("the body must be a JSON object: {}", json.error().message));
   return json;
 }
 

@@ -31,7 +31,7 @@ Result<Body> body_of(const Call& call) {
   Body body;
   schema::Reader reader;
   read(reader, *json, body);
-  if (reader.failed()) return fail(EINVAL, sentence(*reader.mistake(), "the body"));
+  if (reader.failed()) return fail(ErrorKind::kInvalid, sentence(*reader.mistake(), "the body"));
   return body;
 }
 

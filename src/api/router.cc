@@ -1,7 +1,6 @@
 #include "api/router.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <utility>
 
@@ -19,22 +18,20 @@ bool matches(const Route& route, const std::vector<std::string_view>& path) {
                     });
 }
 
-int status_of(int code) {
-  switch (code) {
-    case ENOENT:
-      return 404;
-    case EEXIST:
-    case EBUSY:
-    case EPERM:
-      return 409;
-    case EINVAL:
+int status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalid:
       return 400;
-    case EAGAIN:
-    case ETIMEDOUT:
+    case ErrorKind::kNotFound:
+      return 404;
+    case ErrorKind::kConflict:
+      return 409;
+    case ErrorKind::kUnavailable:
       return 503;
-    default:
-      return 500;
+    case ErrorKind::kInternal:
+      break;
   }
+  return 500;
 }
 
 }  // namespace
@@ -48,8 +45,12 @@ Reply refuse(int status, std::string_view sentence) {
   return {status, text_of(ErrorAnswer{sentence}) + "\n"};
 }
 
+Reply refuse(ErrorKind kind, std::string_view sentence) {
+  return refuse(status_of(kind), sentence);
+}
+
 Reply refuse(const Error& error) {
-  return refuse(status_of(error.code), error.message);
+  return refuse(error.kind, error.message);
 }
 
 std::string Call::parameter(const std::string& name) const {
@@ -77,22 +78,24 @@ Reply Router::answer(Call call) const {
   const auto path = segments(call.path);
   const Route* const route = find(call.method, path);
   if (route == nullptr) {
-    return refuse(404, fmt::format("this API has no {} {}: see pvrdmad(8)", call.method, call.path));
+    return refuse(ErrorKind::kNotFound,
+                  fmt::format("this API has no {} {}: see pvrdmad(8)", call.method, call.path));
   }
   if (route->of_cluster && membership_ == Membership::kAlone) {
-    return refuse(404, "this daemon is not a member of a cluster: give its configuration a [host] table");
+    return refuse(ErrorKind::kNotFound,
+                  "this daemon is not a member of a cluster: give its configuration a [host] table");
   }
   const auto expected = segments(route->path);
   for (std::size_t i = 0; i < path.size(); ++i) {
     if (!is_variable(expected[i])) continue;
     if (!is_name(path[i])) {
-      return refuse(400, fmt::format("{}: a name is {}", path[i], kNameRule));
+      return refuse(ErrorKind::kInvalid, fmt::format("{}: a name is {}", path[i], kNameRule));
     }
     call.names.emplace_back(path[i]);
   }
   if (route->query_required && call.parameter(std::string(route->query)).empty()) {
-    return refuse(400, fmt::format("{} {} needs the parameter {}: add ?{}=VALUE", call.method, call.path,
-                                   route->query, route->query));
+    return refuse(ErrorKind::kInvalid, fmt::format("{} {} needs the parameter {}: add ?{}=VALUE", call.method,
+                                                   call.path, route->query, route->query));
   }
   return route->handler(call);
 }

@@ -37,10 +37,11 @@ struct Reply {
 
 // `json` has no final newline.
 Reply ok(std::string json);
-Reply refuse(int status, std::string_view sentence);
-// The status depends on the code: ENOENT 404; EEXIST, EBUSY, EPERM 409; EINVAL 400; EAGAIN, ETIMEDOUT 503;
-// any other 500.
+// The status depends on the kind.
+Reply refuse(ErrorKind kind, std::string_view sentence);
 Reply refuse(const Error& error);
+// For statuses that only HTTP knows: 401, 403, 413 ...
+Reply refuse(int status, std::string_view sentence);
 
 struct Call {
   std::string method;

@@ -12,7 +12,8 @@ namespace {
 Reply show_dvs(const control::Inventory& inventory, const std::string& name) {
   const auto it = inventory.switches.find(name);
   if (it == inventory.switches.end()) {
-    return refuse(404, fmt::format("there is no distributed switch {}: see the list of switches", name));
+    return refuse(ErrorKind::kNotFound,
+                  fmt::format("there is no distributed switch {}: see the list of switches", name));
   }
   return ok(text_of(view_of(it->second)));
 }

@@ -1,6 +1,5 @@
 #include "api/vm_launch.h"
 
-#include <cerrno>
 #include <fmt/core.h>
 
 #include "control/model/rules.h"
@@ -79,7 +78,8 @@ Result<VmLaunch> vm_launch(const control::Inventory& inventory, const std::strin
   const control::Vm& found = inventory.vms.at(vm);
   const auto host = inventory.live_hosts.find(found.host);
   if (host == inventory.live_hosts.end()) {
-    return fail(EPERM, fmt::format("VM {}: its host {} is not alive: start pvrdmad there", vm, found.host));
+    return fail(ErrorKind::kConflict,
+                fmt::format("VM {}: its host {} is not alive: start pvrdmad there", vm, found.host));
   }
   return VmLaunch{vm, found.adapter->mac.to_string(),
                   fmt::format("{}/{}.sock", host->second.socket_folder, vm), found.memory_mib};

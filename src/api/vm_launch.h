@@ -22,8 +22,8 @@ struct VmLaunch {
   std::uint32_t memory_mib = 0;
 };
 
-// Errors: the rule that forbids powering on the VM; ENOENT; EPERM: its host is not alive, so the paths of its
-// sockets are unknown.
+// Errors: the rule that forbids powering on the VM; kNotFound; kConflict: its host is not alive, so the paths
+// of its sockets are unknown.
 Result<VmLaunch> vm_launch(const control::Inventory& inventory, const std::string& vm);
 
 struct QemuArgs {

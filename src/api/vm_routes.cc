@@ -1,6 +1,5 @@
 // VMs, their PVRDMA adapters, and how to start their VMMs.
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <utility>
 #include <vector>
@@ -16,7 +15,7 @@ namespace pvrdma::api {
 namespace {
 
 Reply no_vm(const std::string& name) {
-  return refuse(404, fmt::format("there is no VM {}: see the list of VMs", name));
+  return refuse(ErrorKind::kNotFound, fmt::format("there is no VM {}: see the list of VMs", name));
 }
 
 struct Sides {
@@ -117,12 +116,13 @@ Reply launch_qemu(const Sides& sides, const Call& call) {
   if (incoming.empty() || incoming == "false") return launch(sides.plane, call, qemu_args_json);
   if (incoming == "file") return launch(sides.plane, call, restoring_qemu_args_json);
   if (incoming != "true")
-    return refuse(400, fmt::format("incoming must be true, false or file, not {}", incoming));
+    return refuse(ErrorKind::kInvalid, fmt::format("incoming must be true, false or file, not {}", incoming));
   const auto inventory = sides.plane.inventory();
   const auto it = inventory->vms.find(call.names[0]);
   if (it == inventory->vms.end()) return no_vm(call.names[0]);
   if (!is_here(sides, it->second)) {
-    return refuse(409, fmt::format("VM {} is on host {}: ask the daemon there", it->first, it->second.host));
+    return refuse(ErrorKind::kConflict,
+                  fmt::format("VM {} is on host {}: ask the daemon there", it->first, it->second.host));
   }
   return launch(sides.plane, call, incoming_qemu_args_json);
 }

@@ -23,7 +23,8 @@ Result<IpAddress> IpAddress::parse(std::string_view text) {
     address.is_v6_ = true;
     return address;
   }
-  return fail(EINVAL, fmt::format("\"{}\" is no IP address: write it as 192.168.1.5 or fd00::5", text));
+  return fail(ErrorKind::kInvalid,
+              fmt::format("\"{}\" is no IP address: write it as 192.168.1.5 or fd00::5", text));
 }
 
 Result<IpAddress> IpAddress::from(const sockaddr_storage& address) {
@@ -70,9 +71,10 @@ Result<IpNetwork> IpNetwork::parse(std::string_view text) {
   const std::size_t slash = text.find('/');
   const auto address = IpAddress::parse(text.substr(0, slash));
   if (!address) {
-    return fail(EINVAL, fmt::format("\"{}\" is no IP address or network: write it as 192.168.1.5 or "
-                                    "192.168.1.0/24",
-                                    text));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("\"{}\" is no IP address or network: write it as 192.168.1.5 or "
+                            "192.168.1.0/24",
+                            text));
   }
   IpNetwork network;
   network.address_ = *address;
@@ -83,7 +85,8 @@ Result<IpNetwork> IpNetwork::parse(std::string_view text) {
         std::from_chars(digits.data(), digits.data() + digits.size(), network.prefix_bits_);
     if (error != std::errc() || end != digits.data() + digits.size() ||
         network.prefix_bits_ > address->bits()) {
-      return fail(EINVAL, fmt::format("\"{}\": the prefix after / must be 0 to {}", text, address->bits()));
+      return fail(ErrorKind::kInvalid,
+                  fmt::format("\"{}\": the prefix after / must be 0 to {}", text, address->bits()));
     }
   }
   // Two spellings of one network compare equal.

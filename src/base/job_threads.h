@@ -29,7 +29,7 @@ class JobThreads {
   JobThreads(const JobThreads&) = delete;
   JobThreads& operator=(const JobThreads&) = delete;
 
-  // Errors, one clause each: ECANCELED: the jobs were interrupted; EAGAIN: the system has no thread.
+  // Errors, one clause each: ECANCELED: the jobs were interrupted; kUnavailable: the system has no thread.
   template <typename Job>
   Result<void> start(Job job) {
     const std::lock_guard lock(mutex_);
@@ -44,7 +44,7 @@ class JobThreads {
       });
     } catch (const std::system_error& refused) {
       running_.pop_back();
-      return fail(EAGAIN, std::string("the system has no thread: ") + refused.what());
+      return fail(ErrorKind::kUnavailable, std::string("the system has no thread: ") + refused.what());
     }
     return {};
   }

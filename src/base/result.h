@@ -5,20 +5,38 @@
 // device/command_executor.h). Thread: values, any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <tl/expected.hpp>
 #include <utility>
 
 namespace pvrdma {
 
+// What an error means for the client whose request failed. The API makes its HTTP status from it
+// (api/router.cc), so the code that creates an error that a client may see says its kind.
+enum class ErrorKind : std::uint8_t {
+  kInternal,     // none of the others; the client can do nothing about it
+  kInvalid,      // the request itself is wrong, whatever the daemon's state is
+  kNotFound,     // an object that the request names does not exist
+  kConflict,     // an object exists already or is in use, or a rule forbids the request now
+  kUnavailable,  // the daemon or what it depends on cannot answer now: the same request may succeed later
+};
+
 struct [[nodiscard]] Error {
-  int code = 0;         // errno-like; 0 where none applies
+  int code = 0;         // the errno of the system, or one that the function's declaration names; 0: neither
   std::string message;  // complete sentence without a final full stop
+  ErrorKind kind = ErrorKind::kInternal;
 
   // Puts what the caller was doing in front: "CONTEXT: MESSAGE".
   Error in(std::string_view context) && {
     message.insert(0, ": ").insert(0, context);
+    return std::move(*this);
+  }
+  // For a caller that knows better than the error's creator what it means for the client.
+  Error as(ErrorKind other) && {
+    kind = other;
     return std::move(*this);
   }
 };
@@ -35,9 +53,16 @@ inline Failure fail(std::string message) {
   return Failure(Error{0, std::move(message)});
 }
 
+inline Failure fail(ErrorKind kind, std::string message) {
+  return Failure(Error{0, std::move(message), kind});
+}
+inline Failure fail(ErrorKind kind, int code, std::string message) {
+  return Failure(Error{code, std::move(message), kind});
+}
+
 // "DOING: strerror(errno)".
-inline Failure fail_errno(int code, std::string_view doing) {
-  return Failure(Error{code, std::string(doing) + ": " + std::generic_category().message(code)});
+inline Failure fail_errno(int code, std::string_view doing, ErrorKind kind = ErrorKind::kInternal) {
+  return Failure(Error{code, std::string(doing) + ": " + std::generic_category().message(code), kind});
 }
 
 }  // namespace pvrdma

@@ -136,7 +136,8 @@ int probe_listener(const sockaddr_un& address) {
 
 Result<sockaddr_un> unix_address(std::string_view what, const std::string& path) {
   if (path.empty() || path.find('\0') != std::string::npos)
-    return fail(EINVAL, fmt::format("{}: the path is empty or contains a NUL: give it a file name", what));
+    return fail(ErrorKind::kInvalid, EINVAL,
+                fmt::format("{}: the path is empty or contains a NUL: give it a file name", what));
   if (path.size() > kUnixPathBytesMax) {
     return fail(ENAMETOOLONG,
                 fmt::format("{} {}: the path has {} bytes and a UNIX socket's has at most {}: choose a "

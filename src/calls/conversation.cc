@@ -96,7 +96,9 @@ Result<std::optional<Said>> Conversation::take() {
 Result<Said> Conversation::expect(const char* what, Instant until) {
   auto said = listen(until);
   if (!said) return Failure(std::move(said).error());
-  if (!*said) return fail(ETIMEDOUT, fmt::format("host {} does not say \"{}\" in time", host_, what));
+  if (!*said)
+    return fail(ErrorKind::kUnavailable, ETIMEDOUT,
+                fmt::format("host {} does not say \"{}\" in time", host_, what));
   if ((*said)->is(what)) return **std::move(said);
   return given_up(**said);
 }

@@ -53,8 +53,8 @@ class Conversation {
   // Nothing: no message came before `until`. Errors: those of the channel; EPIPE: the other host has ended
   // the connection; EPROTO.
   Result<std::optional<Said>> listen(Instant until);
-  // The next message, which must be `what`. Further errors: ETIMEDOUT; ECANCELED: the other host refuses or
-  // gives up, with its own text.
+  // The next message, which must be `what`. Further errors: ETIMEDOUT (kUnavailable); ECANCELED: the other
+  // host refuses or gives up, with its own text.
   Result<Said> expect(const char* what, Instant until);
   void interrupt() { channel_->interrupt(); }
   // From now on messages may have up to kBytesMax bytes. Before this call a message with bytes is an error.

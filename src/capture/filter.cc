@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <fmt/format.h>
 #include <optional>
@@ -49,7 +48,7 @@ class FilterParser {
     if (word_.empty()) return Filter();
     expression(0);
     if (!trouble_ && !word_.empty()) complain("\"and\", \"or\" or the end");
-    if (trouble_) return fail(EINVAL, *std::move(trouble_));
+    if (trouble_) return fail(ErrorKind::kInvalid, *std::move(trouble_));
     return std::move(filter_);
   }
 
@@ -157,7 +156,8 @@ class FilterParser {
 
 Result<Filter> Filter::parse(std::string_view text) {
   if (text.size() > kCharsMax) {
-    return fail(EINVAL, fmt::format("the filter has {} characters: it may have {}", text.size(), kCharsMax));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("the filter has {} characters: it may have {}", text.size(), kCharsMax));
   }
   return FilterParser(text).parse();
 }

@@ -27,8 +27,8 @@ class Filter {
   static constexpr std::size_t kCharsMax = 1024;
   static constexpr int kDepthMax = 16;  // of parentheses and negations
 
-  // Empty or blank: all messages. Error (EINVAL): one sentence with the position of the mistake, counted from
-  // 1.
+  // Empty or blank: all messages. Error (kInvalid): one sentence with the position of the mistake, counted
+  // from 1.
   static Result<Filter> parse(std::string_view text);
 
   bool matches(const Record& record) const;

@@ -1,8 +1,8 @@
 // AdapterSide: the requests that an upgrade of QEMU, a checkpoint and a motion make to the thread that serves
 // the VM's adapter.
 //
-// Every call blocks for a bounded time. Errors of every call: ENOENT: there is no such adapter. Any other
-// error not named below: the shard is stopping or did not answer in time.
+// Every call blocks for a bounded time. Errors of every call: kNotFound: there is no such adapter;
+// kUnavailable: the shard is stopping or did not answer in time.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -49,8 +49,8 @@ class AdapterSide {
 
   // --- Another VMM on this host ---
 
-  // From now on the next client of the adapter's socket becomes the successor of its VMM. Errors: EPERM: the
-  // VM is off, or no client is let in; EBUSY: a successor is expected already, or connected.
+  // From now on the next client of the adapter's socket becomes the successor of its VMM. kConflict: the VM
+  // is off, no client is let in, or a successor is expected already or connected.
   virtual Result<void> expect_successor(const std::string& adapter) = 0;
   struct SwitchedOver {
     std::uint64_t state_bytes = 0;
@@ -67,7 +67,7 @@ class AdapterSide {
 
   // From now on the daemon changes nothing that belongs to the guest. The guest's link does not change; its
   // peers retransmit.
-  // Errors: EPERM: the VM is off; EBUSY: the VMM itself migrates the adapter, or has a successor.
+  // kConflict: the VM is off, or its VMM migrates the adapter itself or has a successor.
   virtual Result<void> stop(const std::string& adapter) = 0;
   // Lets a stopped adapter work again.
   virtual Result<void> go_on(const std::string& adapter) = 0;
@@ -84,15 +84,15 @@ class AdapterSide {
   virtual Result<std::vector<std::byte>> save(const std::string& adapter, Save what,
                                               const vmm::PciImage& image) = 0;
   // Loads the saved state into the adapter of a VM that has not started; the adapter is stopped then. Returns
-  // the PCI state that was saved. After an error nothing has changed. EINVAL: device::Adapter::load() refuses
-  // the state; other errors as for stop().
+  // the PCI state that was saved. After an error nothing has changed. kInvalid: device::Adapter::load()
+  // refuses the state; other errors as for stop().
   virtual Result<vmm::PciImage> load(const std::string& adapter, std::vector<std::byte> state) = 0;
   // Undoes load(): the adapter is again that of a VM that has not started.
   virtual Result<void> unload(const std::string& adapter) = 0;
 
   // --- A VM that leaves this host ---
 
-  // From now on the pages that the adapter writes are logged. EBUSY: its VMM logs them already.
+  // From now on the pages that the adapter writes are logged. kConflict: its VMM logs them already.
   virtual Result<void> begin_log(const std::string& adapter) = 0;
   virtual Result<void> end_log(const std::string& adapter) = 0;
   // The size of the logged pages together.

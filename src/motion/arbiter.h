@@ -1,7 +1,7 @@
 // Arbiter: decides, finally, on which of two hosts a VM is. The implementation is the cluster's store.
 //
-// Calls block for a bounded time. EAGAIN: it is unknown whether the change was made; call again to find out.
-// Every call may be repeated. Thread: any.
+// Calls block for a bounded time. kUnavailable: it is unknown whether the change was made; call again to find
+// out. Every call may be repeated. Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -226,7 +226,7 @@ TEST(CheckpointTest, OnlyOfAVmThatHasBegunIntoAFileThatQemuUnderstands) {
   for (const char* file : {"VM-01", "/a,b", ""}) {
     CheckpointWish wish = world.wish();
     wish.file = file;
-    EXPECT_EQ(Checkpoint(wish, world.side()).take(World::go_on).error().code, EINVAL) << file;
+    EXPECT_EQ(Checkpoint(wish, world.side()).take(World::go_on).error().kind, ErrorKind::kInvalid) << file;
   }
   EXPECT_EQ(world.standing(), World::Standing{});
 }

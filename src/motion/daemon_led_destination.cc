@@ -39,8 +39,9 @@ Result<void> DaemonLedDestination::stop_deciding() {
   if (ended) return fail(ECANCELED, "this daemon stops");
   if (ended.error().code == EALREADY) return {};
   took_qemu_ = false;  // unknown now whether the VM is in this QEMU
-  return fail(EAGAIN, fmt::format("this daemon stops, and the store does not say where VM {} is: {}",
-                                  offer_.motion.vm, ended.error().message));
+  return fail(ErrorKind::kUnavailable,
+              fmt::format("this daemon stops, and the store does not say where VM {} is: {}",
+                          offer_.motion.vm, ended.error().message));
 }
 
 void DaemonLedDestination::tidy_qemu() {

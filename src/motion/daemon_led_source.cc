@@ -148,8 +148,9 @@ Result<void> DaemonLedSource::check_given_away(Instant until) {
 
 Result<void> DaemonLedSource::check_given_away(const std::string& run_state) const {
   if (run_state == "postmigrate") return {};
-  return fail(EBUSY, fmt::format("somebody else has changed VM {}: its QEMU (pid {}) is in state \"{}\"",
-                                 motion_.vm, pid_, run_state));
+  return fail(ErrorKind::kConflict,
+              fmt::format("somebody else has changed VM {}: its QEMU (pid {}) is in state \"{}\"", motion_.vm,
+                          pid_, run_state));
 }
 
 // If the QEMU has ended, nothing runs here.

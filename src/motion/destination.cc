@@ -72,7 +72,7 @@ Result<void> Destination::wait_for_qemu() {
   while (true) {
     auto found = look_for_qemu();
     if (found) return there_.say({{"say", "qemu"}});
-    if (found.error().code != ENOENT && found.error().code != ECONNREFUSED) return found;
+    if (found.error().kind != ErrorKind::kNotFound && found.error().code != ECONNREFUSED) return found;
     if (has_come_) until = std::min(until, *has_come_ + kMonitorPatience);
     if (Instant::now() >= until || stopping_()) return found;
     auto said = there_.listen(Instant::now() + kQemuPollInterval);
@@ -81,11 +81,12 @@ Result<void> Destination::wait_for_qemu() {
   }
 }
 
-// ENOENT, ECONNREFUSED: no QEMU is there yet.
+// kNotFound, ECONNREFUSED: no QEMU is there yet.
 Result<void> Destination::look_for_qemu() {
   const auto clients = side_.clients(offer_.motion.vm);
-  if (!clients && clients.error().code != ENOENT) return Failure(clients.error());
-  if (!clients || !clients->awaits_vm) return fail(ENOENT, "no QEMU has connected to the adapter");
+  if (!clients && clients.error().kind != ErrorKind::kNotFound) return Failure(clients.error());
+  if (!clients || !clients->awaits_vm)
+    return fail(ErrorKind::kNotFound, "no QEMU has connected to the adapter");
   if (!has_come_) has_come_ = Instant::now();
   const auto path = find_monitor_();
   if (!path) return Failure(path.error());

@@ -1,7 +1,6 @@
 // FakeAdapterSide: an adapter for which each call succeeds, unless act() fails.
 #pragma once
 
-#include <cerrno>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -87,13 +86,13 @@ class FailingAdapterSide final : public FakeAdapterSide {
     const std::string name = "side." + std::string(call);
     if (fails_ == name) return fail(EIO, "no " + name);
     if (fails_ == "once " + name && !std::exchange(failed_, true))
-      return fail(ETIMEDOUT, "the shard does not answer");
+      return fail(ErrorKind::kUnavailable, "the shard does not answer");
     if (call == "stop" || call == "load") stopped_ = true;
     if (call == "go_on") stopped_ = false;
     return {};
   }
   Result<vmm::PciImage> load(const std::string& adapter, std::vector<std::byte> state) override {
-    if (state != saved()) return fail(EINVAL, "another state");
+    if (state != saved()) return fail(ErrorKind::kInvalid, "another state");
     return FakeAdapterSide::load(adapter, std::move(state));
   }
 

@@ -1,7 +1,6 @@
 // A file as the channel of QEMU's migration. Thread: any. Source: QEMU docs/devel/migration/mapped-ram.rst.
 #pragma once
 
-#include <cerrno>
 #include <fmt/core.h>
 #include <string>
 
@@ -15,7 +14,8 @@ inline constexpr const char* kMappedRam = "mapped-ram";
 // QEMU reads a comma in the name as the start of an option.
 inline Result<void> check_file_name(const std::string& file) {
   if (file.starts_with('/') && file.find(',') == std::string::npos) return {};
-  return fail(EINVAL, fmt::format("the file \"{}\" must be an absolute path without commas", file));
+  return fail(ErrorKind::kInvalid,
+              fmt::format("the file \"{}\" must be an absolute path without commas", file));
 }
 
 inline std::string file_uri(const std::string& file) {

@@ -4,7 +4,6 @@
 // Thread: any, which may block.
 #pragma once
 
-#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -16,12 +15,12 @@ namespace pvrdma::motion {
 inline constexpr Duration kInsistPatience = std::chrono::seconds(20);  // for the shard to answer
 inline constexpr Duration kInsistPause = std::chrono::milliseconds(50);
 
-// Returns the first success, or the last failure. Does not retry after ENOENT: the object is gone.
+// Returns the first success, or the last failure. Does not retry after kNotFound: the object is gone.
 template <typename Step>
 auto insist(const Step& step, Duration patience = kInsistPatience) {
   const Instant until = Instant::now() + patience;
   auto done = step();
-  while (!done && done.error().code != ENOENT && Instant::now() < until) {
+  while (!done && done.error().kind != ErrorKind::kNotFound && Instant::now() < until) {
     std::this_thread::sleep_for(kInsistPause);
     done = step();
   }

@@ -24,14 +24,16 @@ LedVm look_at(vmm::Monitor* monitor, AdapterSide& side, const std::string& vm) {
     if (state) return *state == "inmigrate" ? LedVm::kWaits : LedVm::kStands;
   }
   const auto clients = side.clients(vm);
-  const bool is_gone = clients ? !clients->has_vmm : clients.error().code == ENOENT;  // or has no adapter
+  const bool is_gone =
+      clients ? !clients->has_vmm : clients.error().kind == ErrorKind::kNotFound;  // or has no adapter
   return is_gone ? LedVm::kGone : LedVm::kUnknown;
 }
 
 Result<void> LibvirtLedDestination::check_waits(const Qemu& qemu) {
   if (qemu.state == "inmigrate") return {};
-  return fail(EBUSY, fmt::format("the QEMU at {} does not wait for VM {}: it is in state \"{}\"",
-                                 qemu.monitor->path(), offer_.motion.vm, qemu.state));
+  return fail(ErrorKind::kConflict,
+              fmt::format("the QEMU at {} does not wait for VM {}: it is in state \"{}\"",
+                          qemu.monitor->path(), offer_.motion.vm, qemu.state));
 }
 
 Result<void> LibvirtLedDestination::prepare() {
@@ -53,12 +55,14 @@ Result<void> LibvirtLedDestination::check_stands(bool has_pages) {
   const LedVm vm = look();
   if (vm == LedVm::kStands) return {};
   if (vm != LedVm::kRuns)
-    return fail(EAGAIN, fmt::format("it is unknown whether VM {} is paused here: its QEMU does not answer",
-                                    offer_.motion.vm));
-  return fail(EBUSY, fmt::format("VM {} runs here before its adapter is here: have libvirt leave it paused "
-                                 "(virsh migrate --suspend){}",
-                                 offer_.motion.vm,
-                                 has_pages ? "; old bytes may have replaced newer ones: reset it" : ""));
+    return fail(ErrorKind::kUnavailable,
+                fmt::format("it is unknown whether VM {} is paused here: its QEMU does not answer",
+                            offer_.motion.vm));
+  return fail(
+      ErrorKind::kConflict,
+      fmt::format("VM {} runs here before its adapter is here: have libvirt leave it paused "
+                  "(virsh migrate --suspend){}",
+                  offer_.motion.vm, has_pages ? "; old bytes may have replaced newer ones: reset it" : ""));
 }
 
 // Takes the pages that the adapter had written on the other host. They overwrite what QEMU has brought.
@@ -106,7 +110,8 @@ Result<bool> LibvirtLedDestination::may_commit(bool is_alone) {
 }
 
 Result<void> LibvirtLedDestination::stop_deciding() {
-  return fail(EAGAIN, fmt::format("this daemon stops: libvirt decides where VM {} is", offer_.motion.vm));
+  return fail(ErrorKind::kUnavailable,
+              fmt::format("this daemon stops: libvirt decides where VM {} is", offer_.motion.vm));
 }
 
 LedVm LibvirtLedDestination::look() {
@@ -173,7 +178,7 @@ Result<void> LibvirtLedDestination::begin_anew() {
   }
   if (auto works = side_.arrive(offer_.motion.vm); !works) return works;
   if (is_paused_) return {};
-  if (monitor_ == nullptr) return fail(ENOENT, "its QEMU's monitor was never reached: continue it by hand");
+  if (monitor_ == nullptr) return fail("its QEMU's monitor was never reached: continue it by hand");
   const auto continued = monitor_->execute("cont");
   return continued ? Result<void>() : Failure(continued.error());
 }

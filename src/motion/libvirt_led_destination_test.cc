@@ -71,7 +71,8 @@ class Side final : public FakeAdapterSide {
  public:
   Result<Clients> clients(const std::string&) override { return Clients{.has_vmm = true, .awaits_vm = true}; }
   Result<vmm::PciImage> load(const std::string&, std::vector<std::byte> state) override {
-    if (state.size() == refused_bytes) return fail(EINVAL, "adapter VM-01 cannot go on from this state");
+    if (state.size() == refused_bytes)
+      return fail(ErrorKind::kInvalid, "adapter VM-01 cannot go on from this state");
     return vmm::PciImage{};
   }
   Result<void> put_pages(const std::string&, Pages pages) override {

@@ -29,7 +29,7 @@ constexpr Duration kStandsAfter = std::chrono::seconds(5);
 
 }  // namespace
 
-// EAGAIN: QEMU does not answer now.
+// kUnavailable: QEMU does not answer now.
 Result<LibvirtLedSource::Look> LibvirtLedSource::look() {
   static_cast<void>(renew(monitor_));
   const auto state = vmm::run_state(*monitor_);
@@ -45,7 +45,7 @@ Result<LibvirtLedSource::Look> LibvirtLedSource::look() {
   const auto clients = side_.clients(motion_.vm);
   qemu_is_gone_ = code != ETIMEDOUT && code != EREMOTEIO && clients && !clients->has_vmm;
   if (qemu_is_gone_) return Look{Look::Vm::kGone, {}};
-  return fail(EAGAIN, state ? migration.error().message : state.error().message);
+  return fail(ErrorKind::kUnavailable, state ? migration.error().message : state.error().message);
 }
 
 // The other QEMU is started with the same arguments, and its daemon looks for its monitor under the same
@@ -58,10 +58,11 @@ Result<void> LibvirtLedSource::check_qemu() {
     const auto file = vmm::text_of(each, "filename");
     if (file && file->find("/" + name + ",") != std::string::npos) return {};
   }
-  return fail(EINVAL, fmt::format("the QEMU of VM {} was not started with a monitor of the name {}, so the "
-                                  "QEMU that libvirt starts on host {} will have no such monitor either: "
-                                  "give its domain what pvrdmactl vm libvirt-xml {} prints",
-                                  motion_.vm, name, motion_.to, motion_.vm));
+  return fail(ErrorKind::kInvalid,
+              fmt::format("the QEMU of VM {} was not started with a monitor of the name {}, so the "
+                          "QEMU that libvirt starts on host {} will have no such monitor either: "
+                          "give its domain what pvrdmactl vm libvirt-xml {} prints",
+                          motion_.vm, name, motion_.to, motion_.vm));
 }
 
 // This happens before libvirt can start: it finds no adapter on the other host until the store has the
@@ -102,7 +103,7 @@ Result<void> LibvirtLedSource::copy_memory(const Progress& progress) {
     const Instant now = Instant::now();
     stood_ = now;
     const auto found = look();
-    if (!found && found.error().code != EAGAIN) return Failure(found.error());
+    if (!found && found.error().kind != ErrorKind::kUnavailable) return Failure(found.error());
     if (found && found->vm != Look::Vm::kRuns) return {};
     if (found) {
       const vmm::MigrationStatus& migration = found->migration;

@@ -76,16 +76,16 @@ class MotionService {
  public:
   virtual ~MotionService() = default;
 
-  // Starts a motion and returns. The error is one sentence. ENOENT: no such VM; EBUSY: it is already moving,
-  // or too many motions run; otherwise a rule forbids it.
+  // Starts a motion and returns. The error is one sentence. kNotFound: no such VM; kConflict: it is already
+  // moving, or too many motions run; otherwise a rule forbids it.
   virtual Result<MotionState> start(const MotionWish& wish) = 0;
   // Checks on both hosts what can be checked without moving anything. Blocks for some seconds at most.
   virtual Result<void> check(const MotionWish& wish) = 0;
   // The newest motion of each VM of this host, sorted by VM.
   virtual std::vector<MotionState> list() = 0;
   virtual MotionCounters counters() = 0;
-  // Cancels a motion, unless it is too late. Errors: ENOENT: no motion runs; EBUSY: the VM may be there
-  // already.
+  // Cancels a motion, unless it is too late. Errors: kNotFound: no motion runs; kConflict: the VM may be
+  // there already.
   virtual Result<void> cancel(const std::string& vm) = 0;
 };
 

@@ -144,10 +144,10 @@ class MotionWorld::StoreSide final : public Arbiter {
     const std::lock_guard lock(world_.mutex_);
     auto done = world_.call(host_, true);
     const bool lost = std::exchange(world_.answer_lost_, false);
-    if (!done && !lost) return fail(EAGAIN, "the store is away");
+    if (!done && !lost) return fail(ErrorKind::kUnavailable, "the store is away");
     auto outcome = edit();
     world_.check();
-    return lost ? Result<void>(fail(EAGAIN, "the answer is lost")) : outcome;
+    return lost ? Result<void>(fail(ErrorKind::kUnavailable, "the answer is lost")) : outcome;
   }
 
   MotionWorld& world_;
@@ -251,10 +251,10 @@ Result<void> MotionWorld::suffer(Fault fault, Host host, bool of_store) {
       die(host);
       throw DaemonDied{};
     case Fault::kFails:
-      return fail(of_store ? EAGAIN : EIO, "it fails");
+      return fail(of_store ? ErrorKind::kUnavailable : ErrorKind::kInternal, "it fails");
     case Fault::kAnswerLost:
       answer_lost_ = true;
-      return fail(EAGAIN, "the answer is lost");
+      return fail(ErrorKind::kUnavailable, "the answer is lost");
     case Fault::kStoreAway:
     case Fault::kResumedMeanwhile:
       for (Party& each : parties_) each.store_away_for = 2;
@@ -280,7 +280,7 @@ Result<void> MotionWorld::miss_store(Host host) {
     source.qemu_runs = true;
     source.run_state = "running";
   }
-  return fail(EAGAIN, "the store is away");
+  return fail(ErrorKind::kUnavailable, "the store is away");
 }
 
 bool MotionWorld::has(Fault fault) const {

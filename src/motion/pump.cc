@@ -36,7 +36,7 @@ Result<std::unique_ptr<Pump>> Pump::start(vmm::Monitor& monitor, std::unique_ptr
       self->end();
     });
   } catch (const std::system_error& refused) {
-    return fail(EAGAIN, std::string("no thread for the VM's memory: ") + refused.what());
+    return fail(ErrorKind::kUnavailable, std::string("no thread for the VM's memory: ") + refused.what());
   }
   constexpr std::string_view kName = std::string_view(kUri).substr(std::string_view("fd:").size());
   if (auto given = monitor.give_fd(std::string(kName), qemus.get()); !given)

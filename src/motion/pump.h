@@ -18,8 +18,8 @@ namespace pvrdma::motion {
 class Pump {
  public:
   enum class Direction : std::uint8_t { kToChannel, kToQemu };
-  // Gives QEMU its end of the socket, which QEMU then knows as kUri. Errors: those of the monitor; EAGAIN:
-  // the system has no thread to give.
+  // Gives QEMU its end of the socket, which QEMU then knows as kUri. Errors: those of the monitor;
+  // kUnavailable: the system has no thread to give.
   static Result<std::unique_ptr<Pump>> start(vmm::Monitor& monitor, std::unique_ptr<ByteChannel> channel,
                                              Direction direction);
   static constexpr const char* kUri = "fd:pvrdma-motion";

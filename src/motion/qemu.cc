@@ -35,16 +35,18 @@ Result<Qemu> open_qemu(const std::string& monitor) {
 
 Result<void> check_settled(const Qemu& qemu, const std::string& vm) {
   if (qemu.state != "running" && qemu.state != "paused") {
-    return fail(EBUSY, fmt::format("VM {} is in state \"{}\": it must run, or be paused", vm, qemu.state));
+    return fail(ErrorKind::kConflict,
+                fmt::format("VM {} is in state \"{}\": it must run, or be paused", vm, qemu.state));
   }
   if (vmm::has_ended(qemu.migration.status)) return {};
-  return fail(EBUSY, fmt::format("the QEMU of VM {} migrates already (\"{}\"): wait until that is over", vm,
-                                 qemu.migration.status));
+  return fail(ErrorKind::kConflict,
+              fmt::format("the QEMU of VM {} migrates already (\"{}\"): wait until that is over", vm,
+                          qemu.migration.status));
 }
 
 Result<void> check_waits(const Qemu& qemu, const std::string& vm) {
   if (qemu.state == "inmigrate" && qemu.migration.status == "none") return {};
-  return fail(EBUSY,
+  return fail(ErrorKind::kConflict,
               fmt::format("the QEMU at {} does not wait for a VM: its own VM is in state \"{}\": start one "
                           "with the arguments that pvrdmactl vm qemu-args {} --restore prints",
                           qemu.monitor->path(), qemu.state, vm));

@@ -24,9 +24,9 @@ struct Qemu {
 // Asks once. Further errors: those of find_device().
 Result<Qemu> open_qemu(const std::string& monitor);
 
-// EBUSY unless its VM runs or is paused, and no migration is under way.
+// kConflict unless its VM runs or is paused, and no migration is under way.
 Result<void> check_settled(const Qemu& qemu, const std::string& vm);
-// EBUSY unless it waits for an incoming VM.
+// kConflict unless it waits for an incoming VM.
 Result<void> check_waits(const Qemu& qemu, const std::string& vm);
 
 // Replaces a monitor connection that gave no answer in time, because it gives no answers any more. Errors: as

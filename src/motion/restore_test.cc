@@ -188,7 +188,7 @@ TEST(RestoreTest, OnlyIntoAQemuThatWaits) {
   }
   World world;
   EXPECT_EQ(world.restore({}).error().message, "another state");
-  EXPECT_EQ(world.restore(FailingAdapterSide::saved(), "relative").error().code, EINVAL);
+  EXPECT_EQ(world.restore(FailingAdapterSide::saved(), "relative").error().kind, ErrorKind::kInvalid);
   EXPECT_EQ(world.run_state(), "inmigrate");
 }
 

@@ -87,7 +87,7 @@ Result<void> Source::begin() {
   // If the answer is lost, Arbiter::end() asks again.
   begun_ = true;
   if (auto begun = arbiter_.begin(motion_); !begun) {
-    begun_ = begun.error().code == EAGAIN;
+    begun_ = begun.error().kind == ErrorKind::kUnavailable;
     return begun;
   }
   return there_.say({{"say", "begun"}});
@@ -173,7 +173,7 @@ Result<void> Source::commit(const Progress& progress) {
   while (true) {
     auto committed = arbiter_.commit(motion_);
     if (committed) break;
-    if (committed.error().code != EAGAIN) return committed;
+    if (committed.error().kind != ErrorKind::kUnavailable) return committed;
     if (!may_ask_again(committed.error())) return committed;
     if (auto untouched = check_untouched(); !untouched) return untouched;
   }

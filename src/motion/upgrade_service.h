@@ -35,8 +35,8 @@ class UpgradeService {
  public:
   virtual ~UpgradeService() = default;
 
-  // Blocks until it is over, half a minute at most. Errors: ENXIO: no such adapter; otherwise one sentence
-  // that says what failed and which QEMU has the VM now.
+  // Blocks until it is over, half a minute at most. Errors: kNotFound: no such adapter; otherwise
+  // kConflict: the sentence says what failed and which QEMU has the VM now.
   virtual Result<UpgradeReport> upgrade(const UpgradeWish& wish) = 0;
 };
 

@@ -25,9 +25,10 @@ Json socket_channel(const char* type, const std::string& path) {
 Result<void> check_socket(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) return {};
-  return fail(ENOENT, fmt::format("no new QEMU waits at {}: start it with the arguments that pvrdmactl vm "
-                                  "qemu-args --incoming prints",
-                                  path));
+  return fail(ErrorKind::kConflict,
+              fmt::format("no new QEMU waits at {}: start it with the arguments that pvrdmactl vm "
+                          "qemu-args --incoming prints",
+                          path));
 }
 
 }  // namespace
@@ -127,7 +128,8 @@ Result<void> VmmUpgrade::hand_over() {
   }
   const auto place = vmm::find_device(*new_);
   if (!place) return Failure(place.error());
-  if (*place != place_) return fail(EINVAL, "the new QEMU has the PVRDMA device at another PCI address");
+  if (*place != place_)
+    return fail(ErrorKind::kConflict, "the new QEMU has the PVRDMA device at another PCI address");
   const auto image = side_.pci_image(wish_.adapter);
   if (!image) return Failure(image.error());
   image_ = *image;

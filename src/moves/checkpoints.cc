@@ -67,7 +67,7 @@ class Checkpoints::Run {
   Result<void> finish() {
     std::unique_lock lock(mutex_);
     if (state_.empty() || has_output() || ended_) {
-      return fail(ENOENT,
+      return fail(ErrorKind::kNotFound,
                   fmt::format("adapter {}: its checkpoint is not complete yet, or has ended", wish_.adapter));
     }
     finishing_ = true;
@@ -181,9 +181,11 @@ Result<std::unique_ptr<ByteStream>> Checkpoints::start(const motion::CheckpointW
   auto run = std::make_shared<Run>(*std::move(complete_wish), side_, patience_);
   const std::lock_guard lock(mutex_);
   if (runs_.contains(adapter))
-    return fail(EBUSY, fmt::format("adapter {}: a checkpoint of its VM is under way", adapter));
+    return fail(ErrorKind::kConflict,
+                fmt::format("adapter {}: a checkpoint of its VM is under way", adapter));
   if (runs_.size() >= kMax)
-    return fail(EBUSY, fmt::format("{} checkpoints are under way: wait until one is over", runs_.size()));
+    return fail(ErrorKind::kConflict,
+                fmt::format("{} checkpoints are under way: wait until one is over", runs_.size()));
   if (auto begun = jobs_.start([run](const std::stop_token&) { run->lead(); }); !begun)
     return Failure(std::move(begun).error().in("adapter " + adapter));
   runs_.emplace(adapter, run);
@@ -196,7 +198,7 @@ Result<void> Checkpoints::finish(const std::string& adapter) {
     const std::lock_guard lock(mutex_);
     const auto found = runs_.find(adapter);
     if (found == runs_.end())
-      return fail(ENOENT, fmt::format("there is no checkpoint of adapter {}", adapter));
+      return fail(ErrorKind::kNotFound, fmt::format("there is no checkpoint of adapter {}", adapter));
     run = found->second;
   }
   return run->finish();
@@ -205,8 +207,7 @@ Result<void> Checkpoints::finish(const std::string& adapter) {
 Result<motion::RestoreReport> Checkpoints::restore(const motion::CheckpointWish& wish,
                                                    std::string_view state) {
   auto complete_wish = complete(wish);
-  if (!complete_wish)
-    return fail(complete_wish.error().code == ENOENT ? ENXIO : EIO, complete_wish.error().message);
+  if (!complete_wish) return Failure(std::move(complete_wish).error());
   const auto bytes = std::as_bytes(std::span(state));
   auto report = motion::Restore(*std::move(complete_wish), {bytes.begin(), bytes.end()}, side_, [this] {
                   return jobs_.is_stopping();
@@ -214,6 +215,9 @@ Result<motion::RestoreReport> Checkpoints::restore(const motion::CheckpointWish&
   if (!report) {
     log::warn("adapter {}: its VM does not go on from {}: {}", wish.adapter, wish.file,
               report.error().message);
+    // Unless the client's own words were refused, the QEMU or the adapter is not in the state that it needs.
+    if (report.error().kind != ErrorKind::kInvalid)
+      return Failure(std::move(report).error().as(ErrorKind::kConflict));
     return report;
   }
   log::info("adapter {}: its VM goes on from {} in QEMU {} (pid {}), after {} us", wish.adapter, wish.file,

@@ -89,7 +89,7 @@ TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
   while (stream->read(rest)) {
   }
   EXPECT_EQ(rest, "");
-  EXPECT_EQ(checkpoints.finish("VM-01").error().code, ENOENT) << "twice";
+  EXPECT_EQ(checkpoints.finish("VM-01").error().kind, ErrorKind::kNotFound) << "twice";
   stream.reset();
   EXPECT_FALSE(running_);
 }
@@ -103,7 +103,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodyListensAnyMore) {
   EXPECT_TRUE(running_);
   EXPECT_FALSE(quit_);
   EXPECT_FALSE(side_.is_stopped());
-  EXPECT_EQ(checkpoints.finish("VM-01").error().code, ENOENT);
+  EXPECT_EQ(checkpoints.finish("VM-01").error().kind, ErrorKind::kNotFound);
 }
 
 TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
@@ -113,7 +113,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
   while (stream->read(all)) {
   }
   EXPECT_NE(all.find("the client did not confirm that it was stored: the VM goes on"), std::string::npos);
-  EXPECT_EQ(checkpoints.finish("VM-01").error().code, ENOENT);
+  EXPECT_EQ(checkpoints.finish("VM-01").error().kind, ErrorKind::kNotFound);
   EXPECT_TRUE(running_);
   EXPECT_FALSE(quit_);
 }
@@ -122,10 +122,10 @@ TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
   Checkpoints checkpoints(side_, find_monitor(path_));
   std::vector<std::unique_ptr<ByteStream>> streams;
   streams.push_back(checkpoints.start(wish()).value());
-  EXPECT_EQ(checkpoints.start(wish()).error().code, EBUSY);
+  EXPECT_EQ(checkpoints.start(wish()).error().kind, ErrorKind::kConflict);
   for (std::size_t i = 1; i < Checkpoints::kMax; ++i)
     streams.push_back(checkpoints.start(wish("VM-1" + std::to_string(i))).value());
-  EXPECT_EQ(checkpoints.start(wish("VM-02")).error().code, EBUSY);
+  EXPECT_EQ(checkpoints.start(wish("VM-02")).error().kind, ErrorKind::kConflict);
   streams.erase(streams.begin() + 1);
   EXPECT_TRUE(checkpoints.start(wish("VM-02")));
 }

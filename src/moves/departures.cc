@@ -62,7 +62,7 @@ Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motio
 Result<Departures::Plan> Departures::complete(const motion::MotionWish& wish, const std::string& id) {
   if (const auto store = plane_.store_state(); !store.connected) {
     return fail(
-        EAGAIN,
+        ErrorKind::kUnavailable,
         fmt::format("store {} cannot be reached ({}): no motion starts without it: try again when it is back",
                     store.description, store.trouble));
   }
@@ -71,16 +71,18 @@ Result<Departures::Plan> Departures::complete(const motion::MotionWish& wish, co
     return Failure(std::move(allowed).error());
   const std::string& from = inventory->vms.at(wish.vm).host;
   if (from != plane_.host()) {
-    return fail(EINVAL, fmt::format("VM {} is on host {}: ask the pvrdmad there, not the one of {}", wish.vm,
-                                    from, plane_.host()));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("VM {} is on host {}: ask the pvrdmad there, not the one of {}", wish.vm, from,
+                            plane_.host()));
   }
   if (wish.max_pause > kMaxPauseMost)
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("a pause of {} ms is too long: at most {}",
                             duration_cast<milliseconds>(wish.max_pause).count(), kMaxPauseMost.count()));
   if (wish.patience > kPatienceMost)
-    return fail(EINVAL, fmt::format("a patience of {} s is too long: at most {}",
-                                    duration_cast<seconds>(wish.patience).count(), kPatienceMost.count()));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("a patience of {} s is too long: at most {}",
+                            duration_cast<seconds>(wish.patience).count(), kPatienceMost.count()));
   auto monitor = wish.monitor.empty() ? find_monitor_(wish.vm) : Result<std::string>(wish.monitor);
   if (!monitor) return Failure(std::move(monitor).error());
   Plan plan{.motion = {id, wish.vm, from, wish.to}, .wish = wish};
@@ -103,15 +105,16 @@ Result<MotionState> Departures::start(const motion::MotionWish& wish) {
   auto plan = complete(wish, (is_led ? kLedPrefix : "") + random_name());
   if (!plan) return Failure(std::move(plan).error());
   const std::lock_guard lock(mutex_);
-  if (jobs_.is_stopping()) return fail(EAGAIN, "this pvrdmad stops");
+  if (jobs_.is_stopping()) return fail(ErrorKind::kUnavailable, "this pvrdmad stops");
   if (leaving_.contains(wish.vm)) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
                             "pvrdmactl vm migrate {} --cancel",
                             wish.vm, leaving_.at(wish.vm)->plan.motion.to, wish.vm));
   }
   if (leaving_.size() >= kAtOnceMax)
-    return fail(EBUSY, fmt::format("{} VMs are leaving this host: wait until one has gone", leaving_.size()));
+    return fail(ErrorKind::kConflict,
+                fmt::format("{} VMs are leaving this host: wait until one has gone", leaving_.size()));
   auto departure = std::make_unique<Departure>(*std::move(plan));
   const motion::Motion& motion = departure->plan.motion;
   MotionState state{motion, {}, "runs", "begins", {}, now_utc()};
@@ -219,10 +222,11 @@ bool Departures::leads(const std::string& vm, const std::string& motion) {
 Result<void> Departures::cancel(const std::string& vm) {
   const std::lock_guard lock(mutex_);
   const auto found = leaving_.find(vm);
-  if (found == leaving_.end()) return fail(ENOENT, fmt::format("VM {} is not on its way from this host", vm));
+  if (found == leaving_.end())
+    return fail(ErrorKind::kNotFound, fmt::format("VM {} is not on its way from this host", vm));
   if (found->second->is_late)
-    return fail(EBUSY, fmt::format("VM {} may be on host {} already: too late to cancel it", vm,
-                                   found->second->plan.motion.to));
+    return fail(ErrorKind::kConflict, fmt::format("VM {} may be on host {} already: too late to cancel it",
+                                                  vm, found->second->plan.motion.to));
   found->second->is_cancelled = true;
   return {};
 }

@@ -1,5 +1,5 @@
 // FindMonitor: returns the monitor's path for the QEMU of an adapter's VM, or for the QEMU that waits for
-// this VM. Errors: ENOENT: there is no such adapter.
+// this VM. Errors: kNotFound: there is no such adapter.
 #pragma once
 
 #include <functional>

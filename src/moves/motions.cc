@@ -1,6 +1,5 @@
 #include "moves/motions.h"
 
-#include <cerrno>
 #include <condition_variable>
 #include <fmt/core.h>
 #include <mutex>
@@ -62,7 +61,7 @@ motion::MotionCounters Motions::counters() {
 // Nobody leads a motion whose two hosts have both died, so only this call can end it.
 Result<void> Motions::cancel(const std::string& vm) {
   auto cancelled = departures_.cancel(vm);
-  if (cancelled || cancelled.error().code != ENOENT) return cancelled;
+  if (cancelled || cancelled.error().kind != ErrorKind::kNotFound) return cancelled;
   const auto inventory = plane_.inventory();
   const auto found = inventory->vms.find(vm);
   if (found == inventory->vms.end() || !found->second.motion) return cancelled;
@@ -70,19 +69,22 @@ Result<void> Motions::cancel(const std::string& vm) {
   const std::string& to = found->second.motion->to;
   if (from == plane_.host() && is_led_by_libvirt(found->second.motion->id) &&
       inventory->live_hosts.contains(to)) {
-    return fail(ENOENT, fmt::format("the motion of VM {} started before this pvrdmad did: the pvrdmad of "
-                                    "host {} ends it when libvirt has let the VM run, or has ended its QEMU",
-                                    vm, to));
+    return fail(ErrorKind::kNotFound,
+                fmt::format("the motion of VM {} started before this pvrdmad did: the pvrdmad of "
+                            "host {} ends it when libvirt has let the VM run, or has ended its QEMU",
+                            vm, to));
   }
   if (from == plane_.host()) {
-    return fail(ENOENT, fmt::format("the motion of VM {} started before this pvrdmad did: host {} decides, "
-                                    "and if that host has died, the motion is ended here in a moment",
-                                    vm, to));
+    return fail(ErrorKind::kNotFound,
+                fmt::format("the motion of VM {} started before this pvrdmad did: host {} decides, "
+                            "and if that host has died, the motion is ended here in a moment",
+                            vm, to));
   }
   if (inventory->live_hosts.contains(from) || inventory->live_hosts.contains(to)) {
-    return fail(ENOENT, fmt::format("VM {} is on its way from host {} to host {}: cancel it on host {}, or, "
-                                    "if that host has died, wait until the other one has decided",
-                                    vm, from, to, from));
+    return fail(ErrorKind::kNotFound,
+                fmt::format("VM {} is on its way from host {} to host {}: cancel it on host {}, or, "
+                            "if that host has died, wait until the other one has decided",
+                            vm, from, to, from));
   }
   return arbiter_.end({found->second.motion->id, vm, from, to});
 }

@@ -1,7 +1,6 @@
 #include "moves/motions.h"
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <gtest/gtest.h>
 #include <memory>
@@ -30,7 +29,7 @@ using std::chrono::seconds;
 // An AdapterSide without adapters.
 class NoSide final : public motion::FakeAdapterSide {
  public:
-  Result<void> act(std::string_view) override { return fail(ENOENT, "no adapter"); }
+  Result<void> act(std::string_view) override { return fail(ErrorKind::kNotFound, "no adapter"); }
 };
 
 // esx-01 has VM-01, which is on. The daemon under test is that of esx-02 unless a test says otherwise.
@@ -114,7 +113,7 @@ class MotionsTest : public testing::Test {
   };
   std::unique_ptr<Host> motions(control::Plane& plane, const std::string& monitor = {}) {
     return std::make_unique<Host>(plane, side_, [monitor](const std::string&) -> Result<std::string> {
-      if (monitor.empty()) return fail(ENOENT, "no monitor");
+      if (monitor.empty()) return fail(ErrorKind::kNotFound, "no monitor");
       return monitor;
     });
   }
@@ -218,7 +217,7 @@ TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
                 .error()
                 .message.find("ask the pvrdmad there"),
             std::string::npos);
-  EXPECT_EQ((*here)->cancel("VM-01").error().code, ENOENT);
+  EXPECT_EQ((*here)->cancel("VM-01").error().kind, ErrorKind::kNotFound);
   EXPECT_TRUE((*here)->list().empty());
   ASSERT_EQ(why({.vm = "VM-01", .to = "esx-02", .monitor = "/m"}), "");
   ASSERT_TRUE(until([&] { return (*here)->list().at(0).state == "failed"; }));
@@ -233,7 +232,7 @@ TEST_F(MotionsTest, NoneBeginsWithoutTheStore) {
   const motion::MotionWish wish{.vm = "VM-01", .to = "esx-02", .monitor = "/m"};
   const auto checked = (*here)->check(wish);
   ASSERT_FALSE(checked);
-  EXPECT_EQ(checked.error().code, EAGAIN);
+  EXPECT_EQ(checked.error().kind, ErrorKind::kUnavailable);
   EXPECT_NE(checked.error().message.find("store fake cannot be reached (no route)"), std::string::npos)
       << checked.error().message;
   EXPECT_FALSE((*here)->start(wish));

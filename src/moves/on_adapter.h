@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <string>
 #include <type_traits>
@@ -21,7 +20,7 @@ namespace pvrdma::moves {
 inline constexpr Duration kShardPatience = std::chrono::seconds(2);
 
 // `work` takes the adapters::ServedAdapter& and returns a Result, which on_adapter() returns. Further errors:
-// ENOENT: there is no such adapter; the shard is stopping or did not answer in time.
+// kNotFound: there is no such adapter; kUnavailable: the shard is stopping or did not answer in time.
 template <typename Work>
 auto on_adapter(shard::Loop& loop, const adapters::AdapterSet& adapters, const std::string& adapter,
                 Work work) {
@@ -33,7 +32,8 @@ auto on_adapter(shard::Loop& loop, const adapters::AdapterSet& adapters, const s
         const auto it =
             std::ranges::find_if(all, [&](const auto& each) { return each->port().name() == adapter; });
         if (it == all.end())
-          return fail(ENOENT, "there is no adapter " + adapter + " on this host: see the list of adapters");
+          return fail(ErrorKind::kNotFound,
+                      "there is no adapter " + adapter + " on this host: see the list of adapters");
         return work(**it);
       },
       "a hand-over");

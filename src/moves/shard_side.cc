@@ -131,8 +131,8 @@ Result<vmm::PciImage> ShardSide::load(const std::string& adapter, std::vector<st
     const auto pci = served.seated().adapter().load_stopped(state);
     if (!pci) {
       served.go_on();
-      return fail(EINVAL, fmt::format("adapter {} cannot go on from this state: {}", served.port().name(),
-                                      pci.error().message));
+      return fail(ErrorKind::kInvalid, fmt::format("adapter {} cannot go on from this state: {}",
+                                                   served.port().name(), pci.error().message));
     }
     return vmm::PciImage{pci->config, pci->has_msix_table, pci->msix_table};
   });
@@ -151,7 +151,7 @@ Result<void> ShardSide::begin_log(const std::string& adapter) {
     auto begun = served.seated().adapter().memory().start_log();
     if (begun || begun.error().code != EBUSY) return begun;
     return fail(
-        EBUSY,
+        ErrorKind::kConflict,
         fmt::format("adapter {}: its VMM already logs the pages that it writes: wait until that is over",
                     adapter));
   });

@@ -1,6 +1,5 @@
 #include "moves/upgrades.h"
 
-#include <cerrno>
 #include <utility>
 
 #include "base/log.h"
@@ -10,8 +9,8 @@
 namespace pvrdma::moves {
 
 Result<motion::UpgradeReport> Upgrades::upgrade(const motion::UpgradeWish& wish) {
-  const auto socket = side_.socket(wish.adapter);
-  if (!socket) return fail(socket.error().code == ENOENT ? ENXIO : EIO, socket.error().message);
+  auto socket = side_.socket(wish.adapter);
+  if (!socket) return Failure(std::move(socket).error());
   vmm::VmMonitors places = vmm::monitors_beside(*socket);
   vmm::MonitorsInUse monitors = vmm::monitors_in_use(places);
   motion::UpgradeWish complete = wish;
@@ -20,7 +19,8 @@ Result<motion::UpgradeReport> Upgrades::upgrade(const motion::UpgradeWish& wish)
   auto report = motion::VmmUpgrade(std::move(complete), std::move(places), side_).run();
   if (!report) {
     log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
-    return report;
+    // Whatever failed, the two QEMUs or the adapter are not in the state that an upgrade needs.
+    return Failure(std::move(report).error().as(ErrorKind::kConflict));
   }
   log::info(
       "adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it was paused for {} us",

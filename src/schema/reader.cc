@@ -1,7 +1,6 @@
 #include "schema/reader.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/format.h>
 #include <set>
 #include <utility>
@@ -93,9 +92,9 @@ Result<ParsedJson> parse_object(std::string_view text, int depth_max) {
     return true;
   };
   ParsedJson json = ParsedJson::parse(text, check, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return fail(EINVAL, "it is not valid JSON");
+  if (json.is_discarded()) return fail(ErrorKind::kInvalid, "it is not valid JSON");
   if (why.empty() && !json.is_object()) why = "it is not a JSON object";
-  if (!why.empty()) return fail(EINVAL, std::move(why));
+  if (!why.empty()) return fail(ErrorKind::kInvalid, std::move(why));
   return json;
 }
 

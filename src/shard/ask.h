@@ -20,8 +20,8 @@ namespace pvrdma::shard {
 // `question` runs on the loop's thread and returns a value. After `patience` the caller withdraws a question
 // that has not begun, and it will not run. If it has begun, the caller waits until it ends, however long that
 // takes, so that the caller never takes a finished action for an unfinished one. The question is destroyed
-// later, so it must own what it needs. `what` names the task in the log. Errors: EAGAIN (the shard takes no
-// tasks: it stops, or its mailbox is full), ETIMEDOUT, ENOMEM.
+// later, so it must own what it needs. `what` names the task in the log. Errors (kUnavailable): EAGAIN (the
+// shard takes no tasks: it stops, or its mailbox is full), ETIMEDOUT, ENOMEM.
 template <typename Question>
 auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
     -> Result<std::invoke_result_t<Question>> {
@@ -54,7 +54,9 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
     reply->arrived.notify_one();
   };
   const bool posted = loop.post(Task(std::move(answer_it), what));
-  if (!posted) return fail(EAGAIN, "the shard takes no questions now: it is stopping or overloaded");
+  if (!posted)
+    return fail(ErrorKind::kUnavailable, EAGAIN,
+                "the shard takes no questions now: it is stopping or overloaded");
   std::unique_lock lock(reply->mutex);
   const auto is_done = [&reply] { return reply->done; };
   bool arrived = reply->arrived.wait_for(lock, patience, is_done);
@@ -65,9 +67,11 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
   reply->withdrawn = !arrived;
   lock.unlock();  // making the error may wait for memory, and the shard must not wait for the lock
   if (!arrived) {
-    return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
+    return fail(ErrorKind::kUnavailable, ETIMEDOUT,
+                "the shard did not answer in time: it is overloaded or stuck");
   }
-  if (!reply->answer) return fail(ENOMEM, "the shard has no memory for an answer now");
+  if (!reply->answer)
+    return fail(ErrorKind::kUnavailable, ENOMEM, "the shard has no memory for an answer now");
   return *std::move(reply->answer);
 }
 

@@ -41,7 +41,10 @@ Result<std::unique_ptr<Monitor>> Monitor::connect(const std::string& path, Insta
     const int code = errno;
     const bool may_come = code == ENOENT || code == ECONNREFUSED || code == EAGAIN;
     if (!may_come || Instant::now() >= until) {
-      return fail_errno(code, fmt::format("QEMU's monitor cannot be reached at {}", path));
+      return fail_errno(code, fmt::format("QEMU's monitor cannot be reached at {}", path),
+                        code == ENOENT   ? ErrorKind::kNotFound
+                        : code == EAGAIN ? ErrorKind::kUnavailable
+                                         : ErrorKind::kInternal);
     }
     std::this_thread::sleep_for(kRetryInterval);
   }
@@ -54,7 +57,8 @@ Result<void> Monitor::agree() {
   const auto greeting = read_line(Instant::now() + kPatience);
   if (!greeting && greeting.error().code == ETIMEDOUT) {
     return give_up(ETIMEDOUT,
-                   "no greeting: it serves one client at a time, so give this one a monitor of its own");
+                   "no greeting: it serves one client at a time, so give this one a monitor of its own",
+                   ErrorKind::kUnavailable);
   }
   if (!greeting) return Failure(greeting.error());
   const Json said = parse_json(*greeting);
@@ -164,7 +168,8 @@ Result<void> Monitor::wait(short events, Instant until) {
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(until - Instant::now());
     if (left.count() <= 0)
-      return give_up(ETIMEDOUT, "no answer in time");  // even if other lines, such as events, keep coming
+      // Even if other lines, such as events, keep coming.
+      return give_up(ETIMEDOUT, "no answer in time", ErrorKind::kUnavailable);
     pollfd socket{socket_.get(), events, 0};
     const int ready = ::poll(&socket, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready > 0) return {};
@@ -172,9 +177,9 @@ Result<void> Monitor::wait(short events, Instant until) {
   }
 }
 
-Failure Monitor::give_up(int code, std::string_view why) {
+Failure Monitor::give_up(int code, std::string_view why, ErrorKind kind) {
   socket_.reset();
-  return fail(code, fmt::format("QEMU's monitor at {}: {}", path_, why));
+  return fail(kind, code, fmt::format("QEMU's monitor at {}: {}", path_, why));
 }
 
 Result<std::string> text_of(const Json& object, const char* member) {

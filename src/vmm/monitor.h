@@ -56,7 +56,7 @@ class Monitor {
   Result<Json> execute_with(std::string_view command, Json arguments, int fd);
   Result<void> send(const std::string& line, int fd, Instant until);
   Result<void> wait(short events, Instant until);
-  Failure give_up(int code, std::string_view why);
+  Failure give_up(int code, std::string_view why, ErrorKind kind = ErrorKind::kInternal);
 
   const std::string path_;
   Fd socket_;  // empty: the monitor is unusable

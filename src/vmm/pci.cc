@@ -153,7 +153,8 @@ Result<void> with_ports(Monitor& monitor, PciPlace place,
   if (!status) return Failure(status.error());
   const auto state = text_of(*status, "status");
   if (!state) return Failure(state.error());
-  if (*state == "running") return fail(EBUSY, fmt::format("the VM of the QEMU at {} runs", monitor.path()));
+  if (*state == "running")
+    return fail(ErrorKind::kConflict, fmt::format("the VM of the QEMU at {} runs", monitor.path()));
   ConfigPorts ports(monitor, place);
   const auto kept = ports.address();
   if (!kept) return Failure(kept.error());

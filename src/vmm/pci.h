@@ -40,8 +40,8 @@ Result<PciPlace> find_device(Monitor& monitor);
 Result<void> disable_vectors(Monitor& monitor, PciPlace place);
 
 // Writes the guest's part of the image. `write_table` (optional) is called after the VMM has mapped BAR 0 and
-// before it uses the MSI-X table. Errors: EBUSY (the VM runs), EREMOTEIO (QEMU refuses, in its own words),
-// those of Monitor::execute() and of write_table.
+// before it uses the MSI-X table. Errors: kConflict (the VM runs), EREMOTEIO (QEMU refuses, in its own
+// words), those of Monitor::execute() and of write_table.
 Result<void> restore(Monitor& monitor, PciPlace place, const PciImage& image,
                      const std::function<Result<void>()>& write_table);
 

@@ -110,7 +110,7 @@ TEST_F(PciTest, WithoutATableNoneIsWritten) {
 
 TEST_F(PciTest, RefusesAVmThatRunsAndPutsTheAddressBackAfterAFailure) {
   state_ = "running";
-  EXPECT_EQ(restore_here(nullptr).error().code, EBUSY);
+  EXPECT_EQ(restore_here(nullptr).error().kind, ErrorKind::kConflict);
   state_ = "paused";
   image_.has_msix_table = true;
   EXPECT_EQ(restore_here([]() -> Result<void> { return fail("no table"); }).error().message, "no table");

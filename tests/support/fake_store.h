@@ -5,7 +5,6 @@
 // Notices are delivered inside the commit that caused them, to all stores, one at a time. Thread: any.
 #pragma once
 
-#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -142,21 +141,22 @@ class FakeStore final : public Store {
   Result<Commit> commit(const Transaction& transaction) override {
     if (before_commit_) before_commit_();
     const std::lock_guard lock(cluster_->mutex_);
-    if (away_) return fail(EAGAIN, "store fake: is away: nothing was changed");
+    if (away_) return fail(ErrorKind::kUnavailable, "store fake: is away: nothing was changed");
     for (const Expectation& expectation : transaction.expects) {
       if (!cluster_->holds(expectation)) return Commit::kConflict;
     }
     cluster_->committed_.push_back(transaction);
     cluster_->apply(transaction.changes, this);
     if (std::exchange(lose_answer_, false)) {
-      return fail(EAGAIN, "store fake: did not answer: the change may or may not have been made");
+      return fail(ErrorKind::kUnavailable,
+                  "store fake: did not answer: the change may or may not have been made");
     }
     return Commit::kCommitted;
   }
 
   Result<std::vector<KeyValue>> read_all() override {
     const std::lock_guard lock(cluster_->mutex_);
-    if (away_) return fail(EAGAIN, "store fake: is away");
+    if (away_) return fail(ErrorKind::kUnavailable, "store fake: is away");
     return all();
   }
 

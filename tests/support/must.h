@@ -23,5 +23,10 @@ template <typename T>
 int code_of(const Result<T>& result) {
   return result ? 0 : result.error().code;
 }
+// The kind of the Error that has to be there; kInternal when there is none.
+template <typename T>
+ErrorKind kind_of(const Result<T>& result) {
+  return result ? ErrorKind::kInternal : result.error().kind;
+}
 
 }  // namespace pvrdma::test

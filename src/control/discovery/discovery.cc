@@ -1,7 +1,6 @@
 #include "control/discovery/discovery.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <limits>
 #include <map>
@@ -140,7 +139,7 @@ Result<std::vector<std::pair<std::string, std::uint64_t>>> device_counters(const
     }
   }
   if (counters.empty()) {
-    return fail(ENOENT,
+    return fail(ErrorKind::kNotFound,
                 fmt::format("the RDMA device \"{}\" has no counters on this host: pvrdmactl rdma device "
                             "list shows the devices",
                             device));

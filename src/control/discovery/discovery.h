@@ -31,7 +31,7 @@ Discovered discover(const DiscoveryConfig& config);
 // Uses `devices` instead of libibverbs's list.
 Discovered discover(const DiscoveryConfig& config, const std::vector<VerbsDevice>& devices);
 
-// The counters of port 1 of `device` (RdmaDevice::device, "mlx5_0"), by name. ENOENT: it has no counters.
+// The counters of port 1 of `device` (RdmaDevice::device, "mlx5_0"), by name. kNotFound: it has no counters.
 Result<std::vector<std::pair<std::string, std::uint64_t>>> device_counters(const std::string& device,
                                                                            const std::string& sysfs = "/sys");
 

@@ -1,6 +1,5 @@
 #include "control/discovery/discovery.h"
 
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -184,7 +183,7 @@ TEST(Discovery, ReadsTheCountersOfADevice) {
   for (const char* device : {"mlx5_1", "", "..", "../../secret", "mlx5_0/"}) {
     const auto none = device_counters(device, sysfs.root());
     ASSERT_FALSE(none) << device;
-    EXPECT_EQ(none.error().code, ENOENT);
+    EXPECT_EQ(none.error().kind, ErrorKind::kNotFound);
     EXPECT_THAT(none.error().message, HasSubstr("\"" + std::string(device) + "\""));
   }
 }

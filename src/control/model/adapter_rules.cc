@@ -1,7 +1,6 @@
 #include "control/model/adapter_rules.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 
 #include "control/model/rules.h"
@@ -20,21 +19,22 @@ constexpr DvsVersion kFirstDvsVersion{6, 5, 0};
 Result<void> check_hardware_version(const Vm& vm) {
   if (adapter_of(vm.hardware_version)) return {};
   if (vm.hardware_version < number_of(kFirstWithAdapter)) {
-    return fail(EPERM,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} has hardware version {} and PVRDMA adapters need {} or later: upgrade it "
                             "with pvrdmactl vm upgrade",
                             vm.name, vm.hardware_version, number_of(kFirstWithAdapter)));
   }
   return fail(
-      EPERM, fmt::format("VM {} has hardware version {}, which has no PVRDMA adapters: use 13, 14, 15, or 17 "
-                         "to {}",
-                         vm.name, vm.hardware_version, kVmHardwareVersionMax));
+      ErrorKind::kConflict,
+      fmt::format("VM {} has hardware version {}, which has no PVRDMA adapters: use 13, 14, 15, or 17 "
+                  "to {}",
+                  vm.name, vm.hardware_version, kVmHardwareVersionMax));
 }
 
 Result<void> check_protocol(const Vm& vm, RoceVersion protocol) {
   const auto version = adapter_of(vm.hardware_version);
   if (!version || offers_roce(*version, protocol)) return {};
-  return fail(EPERM,
+  return fail(ErrorKind::kConflict,
               fmt::format("VM {} has hardware version {} and RoCE v2 (like SRQs) needs {} or later: use "
                           "protocol v1 or upgrade it with pvrdmactl vm upgrade",
                           vm.name, vm.hardware_version, number_of(kFirstWithRoceV2)));
@@ -44,30 +44,31 @@ Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::st
                          const std::string& portgroup) {
   const auto found = inventory.switches.find(dvs);
   if (found == inventory.switches.end()) {
-    return fail(ENOENT,
+    return fail(ErrorKind::kNotFound,
                 fmt::format("VM {} needs the distributed switch \"{}\", which does not exist: create it "
                             "with pvrdmactl dvs create or choose another",
                             vm.name, dvs));
   }
   const Dvs& target = found->second;
   if (!target.portgroups.contains(portgroup)) {
-    return fail(ENOENT,
+    return fail(ErrorKind::kNotFound,
                 fmt::format("VM {} needs the port group \"{}\", which the distributed switch {} does not "
                             "have: add it with pvrdmactl dvs portgroup add or choose another",
                             vm.name, portgroup, dvs));
   }
   const auto version = parse_dvs_version(target.version);
   if (!version || *version < kFirstDvsVersion) {
-    return fail(
-        EPERM, fmt::format("the distributed switch {} has version {} and PVRDMA needs {}.{}.{} or later: "
-                           "put VM {} on a newer switch",
-                           dvs, target.version, kFirstDvsVersion[0], kFirstDvsVersion[1], kFirstDvsVersion[2],
-                           vm.name));
+    return fail(ErrorKind::kConflict,
+                fmt::format("the distributed switch {} has version {} and PVRDMA needs {}.{}.{} or later: "
+                            "put VM {} on a newer switch",
+                            dvs, target.version, kFirstDvsVersion[0], kFirstDvsVersion[1],
+                            kFirstDvsVersion[2], vm.name));
   }
   if (!target.members.contains(vm.host)) {
-    return fail(EPERM, fmt::format("host {} of VM {} is no member of the distributed switch {}: add it with "
-                                   "pvrdmactl dvs add-host or place the VM on a member",
-                                   vm.host, vm.name, dvs));
+    return fail(ErrorKind::kConflict,
+                fmt::format("host {} of VM {} is no member of the distributed switch {}: add it with "
+                            "pvrdmactl dvs add-host or place the VM on a member",
+                            vm.host, vm.name, dvs));
   }
   return {};
 }
@@ -86,7 +87,7 @@ Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs
   if (assigned.size() < 2) return {};
   for (const auto& [slot, vmnic] : assigned) {
     if (const RdmaDevice* device = paired_with(inventory, host, vmnic)) {
-      return fail(EPERM,
+      return fail(ErrorKind::kConflict,
                   fmt::format("{} of host {} is paired with the RDMA device {} and must be the host's only "
                               "uplink of the distributed switch {} (no teaming): free the other uplinks "
                               "first, or put the second NIC on another switch",
@@ -99,7 +100,7 @@ Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs
 Result<void> check_addresses(const Inventory& inventory, const Vm& vm) {
   const auto& own = vm.adapter->addresses;
   if (own.size() > kAddressesMax) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("VM {} cannot have {} addresses: its adapter holds {} GIDs, give it fewer",
                             vm.name, own.size(), kAddressesMax));
   }
@@ -109,9 +110,10 @@ Result<void> check_addresses(const Inventory& inventory, const Vm& vm) {
     const auto& theirs = other.adapter->addresses;
     const auto both = std::find_first_of(own.begin(), own.end(), theirs.begin(), theirs.end());
     if (both == own.end()) continue;
-    return fail(EEXIST, fmt::format("VM {} cannot have the address {}: VM {} of the same switch and VLAN has "
-                                    "it, choose another",
-                                    vm.name, both->to_string(), name));
+    return fail(ErrorKind::kConflict,
+                fmt::format("VM {} cannot have the address {}: VM {} of the same switch and VLAN has "
+                            "it, choose another",
+                            vm.name, both->to_string(), name));
   }
   return {};
 }

@@ -1,7 +1,7 @@
 // What a VM needs for a PVRDMA adapter. It is checked when the adapter is made or changed, and again before
 // power-on, because the objects around it may have changed.
 //
-// EPERM: a rule forbids it; ENOENT: an object is missing. Thread: any.
+// kConflict: a rule forbids it; kNotFound: an object is missing. Thread: any.
 #pragma once
 
 #include <string>

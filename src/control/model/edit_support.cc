@@ -1,7 +1,6 @@
 #include "control/model/edit_support.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <fmt/format.h>
 
@@ -19,15 +18,16 @@ Result<Object*> find(std::map<std::string, Object>& objects, const std::string& 
   if (it != objects.end()) return &it->second;
   std::vector<std::string> names;
   for (const auto& [each, object] : objects) names.push_back(each);
-  return fail(ENOENT, fmt::format("there is no {} \"{}\": pvrdmactl {} list shows them ({})", kind, name,
-                                  command, list_of(names)));
+  return fail(ErrorKind::kNotFound, fmt::format("there is no {} \"{}\": pvrdmactl {} list shows them ({})",
+                                                kind, name, command, list_of(names)));
 }
 
 }  // namespace
 
 Result<void> check_name(std::string_view kind, const std::string& name) {
   if (is_name(name)) return {};
-  return fail(EINVAL, fmt::format("\"{}\" is no name for a {}: use {}", name.substr(0, 80), kind, kNameRule));
+  return fail(ErrorKind::kInvalid,
+              fmt::format("\"{}\" is no name for a {}: use {}", name.substr(0, 80), kind, kNameRule));
 }
 
 Result<Host*> find_host(Inventory& inventory, const std::string& host) {
@@ -44,9 +44,10 @@ Result<Vm*> find_vm(Inventory& inventory, const std::string& vm) {
 
 Result<void> check_not_moving(const Vm& vm) {
   if (!vm.motion) return {};
-  return fail(EBUSY, fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
-                                 "pvrdmactl vm migrate {} --cancel",
-                                 vm.name, vm.motion->to, vm.name));
+  return fail(ErrorKind::kConflict,
+              fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
+                          "pvrdmactl vm migrate {} --cancel",
+                          vm.name, vm.motion->to, vm.name));
 }
 
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm) {
@@ -54,7 +55,7 @@ Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm) {
   if (!found) return found;
   if (auto stays = check_not_moving(**found); !stays) return Failure(std::move(stays).error());
   if (!inventory.is_on(vm)) return found;
-  return fail(EBUSY,
+  return fail(ErrorKind::kConflict,
               fmt::format("VM {} is powered on on {}: power it off first", vm, inventory.powered_on.at(vm)));
 }
 

@@ -12,16 +12,16 @@
 
 namespace pvrdma::control::edits {
 
-// EINVAL: `name` is not a valid name. `kind` is the object's kind for the sentence: "host", "VM".
+// kInvalid: `name` is not a valid name. `kind` is the object's kind for the sentence: "host", "VM".
 Result<void> check_name(std::string_view kind, const std::string& name);
 
-// Never null. ENOENT: the sentence lists the existing objects.
+// Never null. kNotFound: the sentence lists the existing objects.
 Result<Host*> find_host(Inventory& inventory, const std::string& host);
 Result<Dvs*> find_dvs(Inventory& inventory, const std::string& dvs);
 Result<Vm*> find_vm(Inventory& inventory, const std::string& vm);
-// Likewise; also EBUSY if the VM is on, or in motion to another host.
+// Likewise; also kConflict if the VM is on, or in motion to another host.
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm);
-// EBUSY: the VM is in motion to another host.
+// kConflict: the VM is in motion to another host.
 Result<void> check_not_moving(const Vm& vm);
 
 // A VM whose adapter is on `dvs` and in `portgroup` (empty: in any). Null: there is none.

@@ -2,8 +2,8 @@
 // change in `inventory`, or leaves it unchanged and returns one sentence that names the object, the value and
 // the fix.
 //
-// Error codes: ENOENT no such object; EEXIST the object exists; EINVAL a value is not allowed; EBUSY the
-// object is in use or powered on; EPERM a rule forbids it.
+// Kinds of errors: kNotFound, there is no such object; kInvalid, a value is not allowed; kConflict, the
+// object exists already, is in use or powered on, or a rule forbids it.
 //
 // Pure: no clock, no I/O. Thread: any.
 #pragma once
@@ -22,14 +22,14 @@ namespace pvrdma::control::edits {
 
 // Makes the host unless it is known. A daemon calls this when it first joins.
 Result<void> add_host(Inventory& inventory, const std::string& host);
-// EBUSY: the host is alive or a member of a switch, or VMs are placed on it.
+// kConflict: the host is alive or a member of a switch, or VMs are placed on it.
 Result<void> remove_host(Inventory& inventory, const std::string& host);
 
-// `name` is vmkN. EEXIST: the host has a vmk of this name, or another host or vmk has the address.
+// `name` is vmkN. kConflict: the host has a vmk of this name, or another host or vmk has the address.
 Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::string& name,
                      const std::string& address);
 Result<void> remove_vmk(Inventory& inventory, const std::string& host,
-                        const std::string& name);  // EBUSY: it is tagged
+                        const std::string& name);  // kConflict: it is tagged
 
 inline constexpr const char* kPvrdmaVmknic = "/Net/PVRDMAVmknic";
 // `path` must be kPvrdmaVmknic. An empty `value` means the default (not set).
@@ -53,7 +53,7 @@ struct NewDvs {
   std::uint32_t uplinks = 2;  // number of slots uplink1 … uplinkN, 1 … kUplinksMax
 };
 Result<void> create_dvs(Inventory& inventory, const NewDvs& spec);
-Result<void> delete_dvs(Inventory& inventory, const std::string& dvs);  // EBUSY: members, or VMs use it
+Result<void> delete_dvs(Inventory& inventory, const std::string& dvs);  // kConflict: members, or VMs use it
 Result<void> add_dvs_host(Inventory& inventory, const std::string& dvs, const std::string& host);
 Result<void> remove_dvs_host(Inventory& inventory, const std::string& dvs, const std::string& host);
 // An empty `vmnic` frees the slot. Rules: A vmnic is an uplink of only one switch. An uplink that is paired
@@ -63,7 +63,7 @@ Result<void> set_uplink(Inventory& inventory, const std::string& dvs, const std:
                         const std::string& slot, const std::string& vmnic);
 inline constexpr std::size_t kNativePeersMax = 64;
 // Port groups with the same VLAN are one network and have the same native endpoints. A new port group without
-// such settings takes over those of the others; different settings are refused (EINVAL).
+// such settings takes over those of the others; different settings are refused (kInvalid).
 Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
                            const PortGroup& portgroup);
 // Changes the given values. Native endpoints change for all port groups with the same VLAN.
@@ -124,8 +124,7 @@ Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChan
 // During the motion the rest of the VM's configuration cannot change, and neither host can leave the VM's
 // switch.
 
-// EPERM: a rule forbids the VM there, or there is no path between the hosts. EBUSY: the VM is already in
-// motion.
+// kConflict: a rule forbids the VM there, there is no path between the hosts, or the VM is already in motion.
 Result<void> begin_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
 // Returns what begin_motion() would, without changing anything.
 Result<void> check_motion(const Inventory& inventory, const std::string& vm, const std::string& to);

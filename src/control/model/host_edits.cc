@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 
 #include "control/model/edit_support.h"
@@ -26,7 +25,7 @@ Result<Ruleset*> find_ruleset(Inventory& inventory, const std::string& host, con
   const auto found = find_host(inventory, host);
   if (!found) return Failure(found.error());
   if (ruleset == kRuleset) return &(*found)->pvrdma_ruleset;
-  return fail(ENOENT,
+  return fail(ErrorKind::kNotFound,
               fmt::format("host {} has no firewall ruleset \"{}\": it has {}", host, ruleset, kRuleset));
 }
 
@@ -35,7 +34,7 @@ Result<Ruleset*> find_ruleset(Inventory& inventory, const std::string& host, con
 Result<void> add_host(Inventory& inventory, const std::string& host) {
   if (auto named = check_name("host", host); !named) return named;
   if (host == "self") {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 "no host may be called self: that stands for the host that is asked; name it otherwise");
   }
   inventory.hosts.try_emplace(host, Host{host, {}, {}, {}});
@@ -45,11 +44,11 @@ Result<void> add_host(Inventory& inventory, const std::string& host) {
 Result<void> remove_host(Inventory& inventory, const std::string& host) {
   if (const auto found = find_host(inventory, host); !found) return Failure(found.error());
   if (inventory.live_hosts.contains(host)) {
-    return fail(EBUSY, fmt::format("host {} is alive: stop its pvrdmad first", host));
+    return fail(ErrorKind::kConflict, fmt::format("host {} is alive: stop its pvrdmad first", host));
   }
   for (const auto& [name, dvs] : inventory.switches) {
     if (dvs.members.contains(host)) {
-      return fail(EBUSY,
+      return fail(ErrorKind::kConflict,
                   fmt::format("host {} is a member of the distributed switch {}: remove it there first "
                               "with pvrdmactl dvs remove-host",
                               host, name));
@@ -57,12 +56,13 @@ Result<void> remove_host(Inventory& inventory, const std::string& host) {
   }
   for (const auto& [name, vm] : inventory.vms) {
     if (vm.host == host) {
-      return fail(EBUSY, fmt::format("VM {} is placed on host {}: move it to another host or delete it first",
-                                     name, host));
+      return fail(
+          ErrorKind::kConflict,
+          fmt::format("VM {} is placed on host {}: move it to another host or delete it first", name, host));
     }
   }
   if (const Vm* vm = arriving_at(inventory, host, {})) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} is on its way to host {}: wait until that is over", vm->name, host));
   }
   inventory.hosts.erase(host);
@@ -74,19 +74,20 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
   const auto found = find_host(inventory, host);
   if (!found) return Failure(found.error());
   if (!is_vmk_name(name)) {
-    return fail(EINVAL, fmt::format("\"{}\" is no name for a VMkernel adapter: use vmk0 to vmk999", name));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("\"{}\" is no name for a VMkernel adapter: use vmk0 to vmk999", name));
   }
   const auto parsed = IpAddress::parse(address);
   if (!parsed) return Failure(parsed.error());
   if (is_no_host_address(*parsed)) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("{} cannot be the address of {} on {}: give a unicast address that is not "
                             "link-local",
                             address, name, host));
   }
   auto& vmks = (*found)->vmks;
   if (const auto it = vmks.find(name); it != vmks.end()) {
-    return fail(EEXIST,
+    return fail(ErrorKind::kConflict,
                 fmt::format("host {} has {} already, with address {}: choose another name or remove it "
                             "first",
                             host, name, it->second.to_string()));
@@ -94,14 +95,16 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
   for (const auto& [other, each] : inventory.hosts) {
     for (const auto& [vmk, taken] : each.vmks) {
       if (taken != *parsed) continue;
-      return fail(EEXIST, fmt::format("{} is taken: {} of host {} has it, give {} of host {} its own address",
-                                      parsed->to_string(), vmk, other, name, host));
+      return fail(ErrorKind::kConflict,
+                  fmt::format("{} is taken: {} of host {} has it, give {} of host {} its own address",
+                              parsed->to_string(), vmk, other, name, host));
     }
   }
   if (vmks.size() >= kVmksMax) {
-    return fail(EINVAL, fmt::format("host {} has {} VMkernel adapters, which is the limit: remove one before "
-                                    "adding {}",
-                                    host, kVmksMax, name));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("host {} has {} VMkernel adapters, which is the limit: remove one before "
+                            "adding {}",
+                            host, kVmksMax, name));
   }
   vmks.emplace(name, *parsed);
   return {};
@@ -112,12 +115,13 @@ Result<void> remove_vmk(Inventory& inventory, const std::string& host, const std
   if (!found) return Failure(found.error());
   auto& vmks = (*found)->vmks;
   if (!vmks.contains(name)) {
-    return fail(ENOENT, fmt::format("host {} has no VMkernel adapter \"{}\": {}", host, name, it_has(vmks)));
+    return fail(ErrorKind::kNotFound,
+                fmt::format("host {} has no VMkernel adapter \"{}\": {}", host, name, it_has(vmks)));
   }
   if ((*found)->pvrdma_vmknic == name) {
-    return fail(
-        EBUSY, fmt::format("{} of host {} is tagged for PVRDMA: set {} to another one or to \"\" first", name,
-                           host, kPvrdmaVmknic));
+    return fail(ErrorKind::kConflict,
+                fmt::format("{} of host {} is tagged for PVRDMA: set {} to another one or to \"\" first",
+                            name, host, kPvrdmaVmknic));
   }
   vmks.erase(name);
   return {};
@@ -128,12 +132,12 @@ Result<void> set_advanced(Inventory& inventory, const std::string& host, const s
   const auto found = find_host(inventory, host);
   if (!found) return Failure(found.error());
   if (path != kPvrdmaVmknic) {
-    return fail(ENOENT,
+    return fail(ErrorKind::kNotFound,
                 fmt::format("host {} has no advanced setting \"{}\": it has {}", host, path, kPvrdmaVmknic));
   }
   const auto& vmks = (*found)->vmks;
   if (!value.empty() && !vmks.contains(value)) {
-    return fail(ENOENT,
+    return fail(ErrorKind::kNotFound,
                 fmt::format("{} of host {} cannot be \"{}\": the host has no such VMkernel adapter, {}; "
                             "add it first",
                             path, host, value, it_has(vmks)));
@@ -147,9 +151,10 @@ Result<void> set_ruleset(Inventory& inventory, const std::string& host, const st
   const auto found = find_ruleset(inventory, host, ruleset);
   if (!found) return Failure(found.error());
   if (!enabled && !allow_all) {
-    return fail(EINVAL, fmt::format("nothing to set of the firewall ruleset {} of host {}: give enabled, "
-                                    "allow_all or both",
-                                    ruleset, host));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("nothing to set of the firewall ruleset {} of host {}: give enabled, "
+                            "allow_all or both",
+                            ruleset, host));
   }
   (*found)->enabled = enabled.value_or((*found)->enabled);
   (*found)->allow_all = allow_all.value_or((*found)->allow_all);
@@ -164,13 +169,15 @@ Result<void> add_allowed_ip(Inventory& inventory, const std::string& host, const
   if (!parsed) return Failure(parsed.error());
   auto& allowed = (*found)->allowed;
   if (std::find(allowed.begin(), allowed.end(), *parsed) != allowed.end()) {
-    return fail(EEXIST, fmt::format("the ruleset {} of host {} has {} already: nothing is to be added",
-                                    ruleset, host, parsed->to_string()));
+    return fail(ErrorKind::kConflict,
+                fmt::format("the ruleset {} of host {} has {} already: nothing is to be added", ruleset, host,
+                            parsed->to_string()));
   }
   if (allowed.size() >= kAllowedMax) {
-    return fail(EINVAL, fmt::format("the ruleset {} of host {} has {} allowed networks, which is the limit: "
-                                    "remove some or use wider ones instead of {}",
-                                    ruleset, host, kAllowedMax, parsed->to_string()));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("the ruleset {} of host {} has {} allowed networks, which is the limit: "
+                            "remove some or use wider ones instead of {}",
+                            ruleset, host, kAllowedMax, parsed->to_string()));
   }
   allowed.push_back(*parsed);
   return {};
@@ -187,8 +194,9 @@ Result<void> remove_allowed_ip(Inventory& inventory, const std::string& host, co
   if (it == allowed.end()) {
     std::vector<std::string> names;
     for (const IpNetwork& each : allowed) names.push_back(each.to_string());
-    return fail(ENOENT, fmt::format("the ruleset {} of host {} has no allowed network {}: it has {}", ruleset,
-                                    host, parsed->to_string(), list_of(names)));
+    return fail(ErrorKind::kNotFound,
+                fmt::format("the ruleset {} of host {} has no allowed network {}: it has {}", ruleset, host,
+                            parsed->to_string(), list_of(names)));
   }
   allowed.erase(it);
   return {};

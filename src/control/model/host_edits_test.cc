@@ -1,4 +1,3 @@
-#include <cerrno>
 
 #include "control/model/model_fixture.h"
 #include "vocabulary/name.h"
@@ -21,7 +20,8 @@ TEST(HostEdits, AddsAHostOnce) {
 TEST(HostEdits, RefusesNamesThatAreNone) {
   for (const std::string& name : {std::string(), std::string("a/b"), std::string(".."), std::string(65, 'a'),
                                   std::string("a\0b", 3), std::string("ü")}) {
-    expect_refused({}, [&](Inventory& i) { return edits::add_host(i, name); }, EINVAL, {"host", "1 to 64"});
+    expect_refused({}, [&](Inventory& i) { return edits::add_host(i, name); }, ErrorKind::kInvalid,
+                   {"host", "1 to 64"});
   }
   EXPECT_TRUE(is_name(std::string(64, 'a')));
 }
@@ -33,13 +33,13 @@ TEST(HostEdits, RemovesAHostThatNobodyNeeds) {
 
   Inventory cluster = some_cluster();
   const auto remove = [](Inventory& i) { return edits::remove_host(i, "esx-01"); };
-  expect_refused(cluster, [](Inventory& i) { return edits::remove_host(i, "esx-09"); }, ENOENT,
+  expect_refused(cluster, [](Inventory& i) { return edits::remove_host(i, "esx-09"); }, ErrorKind::kNotFound,
                  {"esx-09", "esx-01, esx-02, esx-03"});
-  expect_refused(cluster, remove, EBUSY, {"esx-01", "alive", "stop its pvrdmad"});
+  expect_refused(cluster, remove, ErrorKind::kConflict, {"esx-01", "alive", "stop its pvrdmad"});
   cluster.live_hosts.clear();
-  expect_refused(cluster, remove, EBUSY, {"esx-01", "member", "dvs", "remove-host"});
+  expect_refused(cluster, remove, ErrorKind::kConflict, {"esx-01", "member", "dvs", "remove-host"});
   test::must(edits::remove_dvs_host(cluster, "dvs", "esx-01"));
-  expect_refused(cluster, remove, EBUSY, {"VM vm-a", "esx-01", "move it"});
+  expect_refused(cluster, remove, ErrorKind::kConflict, {"VM vm-a", "esx-01", "move it"});
   test::must(edits::delete_vm(cluster, "vm-a"));
   test::must(edits::delete_vm(cluster, "vm-b"));
   EXPECT_FALSE(after(cluster, remove).hosts.contains("esx-01"));
@@ -53,31 +53,35 @@ TEST(HostEdits, AddsVmks) {
   const auto add = [](const char* host, const char* name, const char* address) {
     return [=](Inventory& i) { return edits::add_vmk(i, host, name, address); };
   };
-  expect_refused(cluster, add("esx-09", "vmk0", "10.0.0.9"), ENOENT, {"esx-09"});
+  expect_refused(cluster, add("esx-09", "vmk0", "10.0.0.9"), ErrorKind::kNotFound, {"esx-09"});
   for (const char* name : {"", "vmk", "eth0", "vmk01", "vmk1000", "vmk-1", "vmk1 "}) {
-    expect_refused(cluster, add("esx-03", name, "10.0.0.9"), EINVAL, {name, "vmk0 to vmk999"});
+    expect_refused(cluster, add("esx-03", name, "10.0.0.9"), ErrorKind::kInvalid, {name, "vmk0 to vmk999"});
   }
-  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0"), EINVAL, {"10.0.0", "no IP address"});
+  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0"), ErrorKind::kInvalid, {"10.0.0", "no IP address"});
   for (const char* address : {"0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "fe80::1"}) {
-    expect_refused(cluster, add("esx-03", "vmk1", address), EINVAL, {address, "unicast"});
+    expect_refused(cluster, add("esx-03", "vmk1", address), ErrorKind::kInvalid, {address, "unicast"});
   }
-  expect_refused(cluster, add("esx-03", "vmk0", "10.0.0.9"), EEXIST, {"esx-03", "vmk0", "fd00::3"});
-  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0.1"), EEXIST, {"10.0.0.1", "vmk2 of host esx-01"});
-  expect_refused(cluster, add("esx-03", "vmk1", "fd00:0:0::3"), EEXIST, {"fd00::3", "vmk0 of host esx-03"});
+  expect_refused(cluster, add("esx-03", "vmk0", "10.0.0.9"), ErrorKind::kConflict,
+                 {"esx-03", "vmk0", "fd00::3"});
+  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0.1"), ErrorKind::kConflict,
+                 {"10.0.0.1", "vmk2 of host esx-01"});
+  expect_refused(cluster, add("esx-03", "vmk1", "fd00:0:0::3"), ErrorKind::kConflict,
+                 {"fd00::3", "vmk0 of host esx-03"});
 
   for (int i = 1; i < 64; ++i) {
     const std::string n = std::to_string(i);
     test::must(edits::add_vmk(cluster, "esx-03", "vmk" + n, "10.0.1." + n));
   }
-  expect_refused(cluster, add("esx-03", "vmk64", "10.0.1.64"), EINVAL, {"esx-03", "64", "limit"});
+  expect_refused(cluster, add("esx-03", "vmk64", "10.0.1.64"), ErrorKind::kInvalid,
+                 {"esx-03", "64", "limit"});
 }
 
 TEST(HostEdits, RemovesVmksThatAreNotTagged) {
   const Inventory cluster = some_cluster();
   const auto remove = [](Inventory& i) { return edits::remove_vmk(i, "esx-01", "vmk2"); };
-  expect_refused(cluster, remove, EBUSY, {"vmk2", "esx-01", "tagged", "/Net/PVRDMAVmknic"});
-  expect_refused(cluster, [](Inventory& i) { return edits::remove_vmk(i, "esx-01", "vmk3"); }, ENOENT,
-                 {"vmk3", "it has vmk2"});
+  expect_refused(cluster, remove, ErrorKind::kConflict, {"vmk2", "esx-01", "tagged", "/Net/PVRDMAVmknic"});
+  expect_refused(cluster, [](Inventory& i) { return edits::remove_vmk(i, "esx-01", "vmk3"); },
+                 ErrorKind::kNotFound, {"vmk3", "it has vmk2"});
   const Inventory untagged =
       after(cluster, [](Inventory& i) { return edits::set_advanced(i, "esx-01", edits::kPvrdmaVmknic, ""); });
   EXPECT_EQ(untagged.hosts.at("esx-01").tagged_address(), nullptr);
@@ -88,13 +92,13 @@ TEST(HostEdits, TagsAVmk) {
   const Inventory cluster = some_cluster();
   EXPECT_EQ(*cluster.hosts.at("esx-01").tagged_address(), *IpAddress::parse("10.0.0.1"));
   expect_refused(cluster, [](Inventory& i) { return edits::set_advanced(i, "esx-01", "/Net/Other", "vmk2"); },
-                 ENOENT, {"/Net/Other", "/Net/PVRDMAVmknic"});
+                 ErrorKind::kNotFound, {"/Net/Other", "/Net/PVRDMAVmknic"});
   expect_refused(cluster,
                  [](Inventory& i) { return edits::set_advanced(i, "esx-01", edits::kPvrdmaVmknic, "vmk7"); },
-                 ENOENT, {"esx-01", "vmk7", "it has vmk2"});
+                 ErrorKind::kNotFound, {"esx-01", "vmk7", "it has vmk2"});
   expect_refused(cluster,
                  [](Inventory& i) { return edits::set_advanced(i, "esx-09", edits::kPvrdmaVmknic, ""); },
-                 ENOENT, {"esx-09"});
+                 ErrorKind::kNotFound, {"esx-09"});
 }
 
 TEST(HostEdits, SetsTheRuleset) {
@@ -106,8 +110,9 @@ TEST(HostEdits, SetsTheRuleset) {
   EXPECT_TRUE(one.enabled && one.allow_all);
   const Ruleset two = after(cluster, set("pvrdma", std::nullopt, false)).hosts.at("esx-03").pvrdma_ruleset;
   EXPECT_FALSE(two.enabled || two.allow_all);
-  expect_refused(cluster, set("sshServer", true, std::nullopt), ENOENT, {"sshServer", "esx-03", "pvrdma"});
-  expect_refused(cluster, set("pvrdma", std::nullopt, std::nullopt), EINVAL,
+  expect_refused(cluster, set("sshServer", true, std::nullopt), ErrorKind::kNotFound,
+                 {"sshServer", "esx-03", "pvrdma"});
+  expect_refused(cluster, set("pvrdma", std::nullopt, std::nullopt), ErrorKind::kInvalid,
                  {"pvrdma", "enabled", "allow_all"});
 }
 
@@ -125,16 +130,16 @@ TEST(HostEdits, KeepsTheAllowedNetworks) {
   EXPECT_TRUE(ruleset.admits(*IpAddress::parse("10.0.0.200")));
   EXPECT_FALSE(ruleset.admits(*IpAddress::parse("10.0.1.1")));
 
-  expect_refused(cluster, add("10.0.0.0/33"), EINVAL, {"10.0.0.0/33", "0 to 32"});
-  expect_refused(cluster, add("10.0.0.9/24"), EEXIST, {"esx-01", "10.0.0.0/24", "already"});
-  expect_refused(cluster, remove("10.0.0.0/25"), ENOENT, {"10.0.0.0/25", "it has 10.0.0.0/24"});
-  expect_refused(cluster, remove("x"), EINVAL, {"\"x\""});
+  expect_refused(cluster, add("10.0.0.0/33"), ErrorKind::kInvalid, {"10.0.0.0/33", "0 to 32"});
+  expect_refused(cluster, add("10.0.0.9/24"), ErrorKind::kConflict, {"esx-01", "10.0.0.0/24", "already"});
+  expect_refused(cluster, remove("10.0.0.0/25"), ErrorKind::kNotFound, {"10.0.0.0/25", "it has 10.0.0.0/24"});
+  expect_refused(cluster, remove("x"), ErrorKind::kInvalid, {"\"x\""});
   expect_refused(cluster, [](Inventory& i) { return edits::add_allowed_ip(i, "esx-01", "x", "10.0.0.1"); },
-                 ENOENT, {"\"x\""});
+                 ErrorKind::kNotFound, {"\"x\""});
   EXPECT_TRUE(after(cluster, remove("10.0.0.1/24")).hosts.at("esx-01").pvrdma_ruleset.allowed.empty());
 
   for (int i = 1; i < 256; ++i) test::must(add("10.1.0." + std::to_string(i))(cluster));
-  expect_refused(cluster, add("10.2.0.1"), EINVAL, {"256", "limit", "10.2.0.1"});
+  expect_refused(cluster, add("10.2.0.1"), ErrorKind::kInvalid, {"256", "limit", "10.2.0.1"});
 }
 
 }  // namespace

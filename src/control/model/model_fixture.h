@@ -66,19 +66,22 @@ inline Inventory some_cluster() {
   return inventory;
 }
 
-inline void expect_sentence(const Error& error, int code, const std::vector<std::string>& essentials) {
+inline void expect_sentence(const Error& error, ErrorKind kind, const std::vector<std::string>& essentials,
+                            int code = 0) {
+  EXPECT_EQ(error.kind, kind) << error.message;
   EXPECT_EQ(error.code, code) << error.message;
   for (const std::string& part : essentials) EXPECT_THAT(error.message, testing::HasSubstr(part));
   EXPECT_THAT(error.message, testing::Not(testing::EndsWith(".")));
 }
 
-// Checks that `edit` fails with `code` and a sentence with all of `essentials`, and changes nothing.
-inline void expect_refused(const Inventory& before, const EditFunction& edit, int code,
-                           const std::vector<std::string>& essentials) {
+// Checks that `edit` fails with `kind` and `code` and a sentence with all of `essentials`, and changes
+// nothing.
+inline void expect_refused(const Inventory& before, const EditFunction& edit, ErrorKind kind,
+                           const std::vector<std::string>& essentials, int code = 0) {
   Inventory inventory = before;
   const auto result = edit(inventory);
   ASSERT_FALSE(result) << "allowed; expected: " << testing::PrintToString(essentials);
-  expect_sentence(result.error(), code, essentials);
+  expect_sentence(result.error(), kind, essentials, code);
   EXPECT_TRUE(inventory == before) << "refused, but changed something: " << result.error().message;
 }
 

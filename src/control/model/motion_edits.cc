@@ -22,18 +22,21 @@ Result<void> check_motion(const Inventory& inventory, const std::string& vm, con
   Vm& there = **found;
   if (auto free = check_not_moving(there); !free) return free;
   if (!there.adapter) {
-    return fail(ENOENT, fmt::format("VM {} has no PVRDMA adapter: move it with its QEMU alone", vm));
+    return fail(ErrorKind::kNotFound,
+                fmt::format("VM {} has no PVRDMA adapter: move it with its QEMU alone", vm));
   }
   if (const auto host = find_host(moved, to); !host) return Failure(host.error());
   if (there.host == to)
-    return fail(EINVAL, fmt::format("VM {} is on host {} already: choose another one", vm, to));
+    return fail(ErrorKind::kInvalid, fmt::format("VM {} is on host {} already: choose another one", vm, to));
   if (!inventory.is_on(vm)) {
-    return fail(EPERM, fmt::format("VM {} is off: place it with pvrdmactl vm set {} --host {}", vm, vm, to));
+    return fail(ErrorKind::kConflict,
+                fmt::format("VM {} is off: place it with pvrdmactl vm set {} --host {}", vm, vm, to));
   }
   const HostPathChoice path = choose_path(inventory, there.host, to);
   if (path.kind != HostPath::kTcp) {
-    return fail(EPERM, fmt::format("VM {} cannot go from host {} to host {}, as no path leads there: {}", vm,
-                                   there.host, to, path.reason));
+    return fail(ErrorKind::kConflict,
+                fmt::format("VM {} cannot go from host {} to host {}, as no path leads there: {}", vm,
+                            there.host, to, path.reason));
   }
   there.host = to;
   moved.powered_on.erase(vm);

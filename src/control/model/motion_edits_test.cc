@@ -39,7 +39,7 @@ TEST(MotionEdits, AVmGoesToAnotherHostInTwoSteps) {
   EXPECT_EQ(there.vms.at("vm-a").host, "esx-02");
   EXPECT_FALSE(there.vms.at("vm-a").motion);
   EXPECT_EQ(after(there, commit(kThere)), there) << "an answer that was lost";
-  expect_refused(there, end(kThere), EALREADY, {"vm-a", "esx-02"});
+  expect_refused(there, end(kThere), ErrorKind::kInternal, {"vm-a", "esx-02"}, EALREADY);
 }
 
 TEST(MotionEdits, AVmThatCameThereByItselfDidNotComeByTheMotion) {
@@ -49,49 +49,53 @@ TEST(MotionEdits, AVmThatCameThereByItselfDidNotComeByTheMotion) {
     return [host](Inventory& i) { return edits::change_vm(i, "vm-a", {.host = host}); };
   };
   const Inventory placed = after(ended, place("esx-02"));
-  expect_refused(placed, commit(kThere), ECANCELED, {"m1", "vm-a"});
+  expect_refused(placed, commit(kThere), ErrorKind::kInternal, {"m1", "vm-a"}, ECANCELED);
   EXPECT_EQ(after(placed, end(kThere)), placed);
   Inventory there = after(after(running(), begin("vm-a", kThere)), commit(kThere));
   there.powered_on.clear();
   const Inventory back = after(after(there, place("esx-01")), place("esx-02"));
-  expect_refused(back, commit(kThere), ECANCELED, {"m1", "vm-a"});
+  expect_refused(back, commit(kThere), ErrorKind::kInternal, {"m1", "vm-a"}, ECANCELED);
 }
 
 TEST(MotionEdits, AMotionThatWasEndedIsNotCommitted) {
   const Inventory moving = after(running(), begin("vm-a", kThere));
   const Inventory ended = after(moving, end(kThere));
   EXPECT_EQ(ended, running());
-  expect_refused(ended, commit(kThere), ECANCELED, {"m1", "vm-a", "esx-02"});
+  expect_refused(ended, commit(kThere), ErrorKind::kInternal, {"m1", "vm-a", "esx-02"}, ECANCELED);
   EXPECT_EQ(after(ended, end(kThere)), ended);
   const Inventory again = after(ended, begin("vm-a", {"m2", "esx-02"}));
-  expect_refused(again, commit(kThere), ECANCELED, {"m1"});
+  expect_refused(again, commit(kThere), ErrorKind::kInternal, {"m1"}, ECANCELED);
   EXPECT_EQ(after(again, end(kThere)), again) << "another one's";
 }
 
 TEST(MotionEdits, WhatForbidsAMotion) {
-  expect_refused(running(), begin("vm-x", kThere), ENOENT, {"vm-x"});
-  expect_refused(running(), begin("vm-a", {"m1", "esx-09"}), ENOENT, {"esx-09"});
-  expect_refused(running(), begin("vm-a", {"m1", "esx-01"}), EINVAL, {"vm-a", "esx-01", "already"});
-  expect_refused(running(), begin("vm-b", kThere), ENOENT, {"vm-b", "no PVRDMA adapter"});
-  expect_refused(some_cluster(), begin("vm-a", kThere), EPERM, {"vm-a is off", "vm set vm-a --host esx-02"});
-  expect_refused(running(), begin("vm-a", {"m1", "esx-03"}), EPERM, {"esx-03", "not alive"});
+  expect_refused(running(), begin("vm-x", kThere), ErrorKind::kNotFound, {"vm-x"});
+  expect_refused(running(), begin("vm-a", {"m1", "esx-09"}), ErrorKind::kNotFound, {"esx-09"});
+  expect_refused(running(), begin("vm-a", {"m1", "esx-01"}), ErrorKind::kInvalid,
+                 {"vm-a", "esx-01", "already"});
+  expect_refused(running(), begin("vm-b", kThere), ErrorKind::kNotFound, {"vm-b", "no PVRDMA adapter"});
+  expect_refused(some_cluster(), begin("vm-a", kThere), ErrorKind::kConflict,
+                 {"vm-a is off", "vm set vm-a --host esx-02"});
+  expect_refused(running(), begin("vm-a", {"m1", "esx-03"}), ErrorKind::kConflict, {"esx-03", "not alive"});
   Inventory closed = running();
   test::must(edits::set_ruleset(closed, "esx-02", edits::kRuleset, false, std::nullopt));
-  expect_refused(closed, begin("vm-a", kThere), EPERM, {"ruleset", "esx-02"});
+  expect_refused(closed, begin("vm-a", kThere), ErrorKind::kConflict, {"ruleset", "esx-02"});
   Inventory no_member = running();
   test::must(edits::remove_dvs_host(no_member, "dvs", "esx-02"));
-  expect_refused(no_member, begin("vm-a", kThere), EPERM, {"vm-a", "esx-02", "dvs"});
+  expect_refused(no_member, begin("vm-a", kThere), ErrorKind::kConflict, {"vm-a", "esx-02", "dvs"});
 }
 
 TEST(MotionEdits, WhileAVmIsOnItsWayItIsLeftAlone) {
   Inventory moving = after(running(), begin("vm-a", kThere));
-  expect_refused(moving, begin("vm-a", {"m2", "esx-02"}), EBUSY, {"vm-a", "esx-02", "--cancel"});
+  expect_refused(moving, begin("vm-a", {"m2", "esx-02"}), ErrorKind::kConflict,
+                 {"vm-a", "esx-02", "--cancel"});
   const auto remove = [](Inventory& i) { return edits::remove_dvs_host(i, "dvs", "esx-02"); };
-  expect_refused(moving, remove, EBUSY, {"vm-a", "esx-02", "dvs"});
+  expect_refused(moving, remove, ErrorKind::kConflict, {"vm-a", "esx-02", "dvs"});
   moving.powered_on.clear();  // its QEMU has died
-  expect_refused(moving, [](Inventory& i) { return edits::delete_vm(i, "vm-a"); }, EBUSY, {"vm-a", "esx-02"});
-  expect_refused(moving, [](Inventory& i) { return edits::change_vm(i, "vm-a", {.host = "esx-02"}); }, EBUSY,
-                 {"vm-a"});
+  expect_refused(moving, [](Inventory& i) { return edits::delete_vm(i, "vm-a"); }, ErrorKind::kConflict,
+                 {"vm-a", "esx-02"});
+  expect_refused(moving, [](Inventory& i) { return edits::change_vm(i, "vm-a", {.host = "esx-02"}); },
+                 ErrorKind::kConflict, {"vm-a"});
 }
 
 TEST(MotionEdits, ARecordKeepsTheMotion) {

@@ -1,7 +1,6 @@
 #include "control/model/records.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <limits>
 #include <map>
@@ -32,23 +31,23 @@ std::string key_of(std::string_view prefix, const std::string& name) {
 }
 
 Failure not_understood(std::string_view key, std::string_view why) {
-  return fail(EINVAL,
-              fmt::format("the record {} of the store is not understood: {}; another version or another "
-                          "program wrote it: upgrade pvrdmad or correct the record",
-                          key.substr(0, kKeyShownMax), why));
+  return fail(
+      fmt::format("the record {} of the store is not understood: {}; another version or another "
+                  "program wrote it: upgrade pvrdmad or correct the record",
+                  key.substr(0, kKeyShownMax), why));
 }
 
 // `object` has the values from its key, and gets those from the record. The error is a clause.
 template <schema::Described T>
 Result<T> object_from(std::string_view value, T object = {}) {
   if (value.size() > kValueBytesMax) {
-    return fail(EINVAL, fmt::format("it has {} bytes and {} are the limit", value.size(), kValueBytesMax));
+    return fail(fmt::format("it has {} bytes and {} are the limit", value.size(), kValueBytesMax));
   }
   const auto json = schema::parse_object(value, kDepthMax);
   if (!json) return Failure(json.error());
   schema::Reader reader;
   read(reader, *json, object);
-  if (reader.failed()) return fail(EINVAL, sentence(*reader.mistake(), "the record"));
+  if (reader.failed()) return fail(sentence(*reader.mistake(), "the record"));
   return object;
 }
 
@@ -87,7 +86,7 @@ Result<void> apply_guard(Inventory& inventory, const Change& change) {
 
 Result<std::string> power_from(const std::string&, std::string_view value) {
   if (is_name(value)) return std::string(value);
-  return fail(EINVAL, "its value is no host's name");
+  return fail("its value is no host's name");
 }
 
 // "DVS.VLAN/GID".

@@ -1,6 +1,5 @@
 #include "control/model/records.h"
 
-#include <cerrno>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -225,7 +224,8 @@ TEST(Records, WhatIsMalformedIsAnErrorAndChangesNothing) {
     Inventory inventory = before;
     const auto result = apply(inventory, {each.key, each.value});
     ASSERT_FALSE(result);
-    test::expect_sentence(result.error(), EINVAL, {each.key, each.essential, "upgrade pvrdmad"});
+    test::expect_sentence(result.error(), ErrorKind::kInternal,
+                          {each.key, each.essential, "upgrade pvrdmad"});
     EXPECT_TRUE(inventory == before);
   }
 }

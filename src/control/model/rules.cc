@@ -1,7 +1,6 @@
 #include "control/model/rules.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <tuple>
 #include <utility>
@@ -101,23 +100,25 @@ std::optional<HcaChoice> choose_hca(const Inventory& inventory, const std::strin
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm) {
   const auto it = inventory.vms.find(vm);
   if (it == inventory.vms.end()) {
-    return fail(ENOENT, fmt::format("there is no VM \"{}\": pvrdmactl vm list shows them", vm));
+    return fail(ErrorKind::kNotFound, fmt::format("there is no VM \"{}\": pvrdmactl vm list shows them", vm));
   }
   const Vm& found = it->second;
   if (!found.adapter) {
-    return fail(EPERM, fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
+    return fail(ErrorKind::kConflict,
+                fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
   }
   if (auto allowed = check_adapter(inventory, found); !allowed) return allowed;
   const Dvs::Assigned& uplinks = inventory.switches.at(found.adapter->dvs).members.at(found.host);
   if (auto alone = check_no_teaming(inventory, found.adapter->dvs, found.host, uplinks); !alone) return alone;
   if (found.memory_reserved_mib < found.memory_mib) {
-    return fail(EPERM, fmt::format("VM {} has {} MiB of memory and {} reserved, and PVRDMA needs all of it "
-                                   "reserved: pvrdmactl vm set {} --reserve {}",
-                                   vm, found.memory_mib, found.memory_reserved_mib, vm, found.memory_mib));
+    return fail(ErrorKind::kConflict,
+                fmt::format("VM {} has {} MiB of memory and {} reserved, and PVRDMA needs all of it "
+                            "reserved: pvrdmactl vm set {} --reserve {}",
+                            vm, found.memory_mib, found.memory_reserved_mib, vm, found.memory_mib));
   }
   const auto on = inventory.powered_on.find(vm);
   if (on != inventory.powered_on.end() && on->second != found.host) {
-    return fail(EPERM,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} is placed on host {} but powered on on {}: power it off there first", vm,
                             found.host, on->second));
   }

@@ -14,10 +14,10 @@
 
 namespace pvrdma::control {
 
-// Whether `vm` may be powered on on its host now. The error (EPERM or ENOENT) is the rule that forbids it: it
-// has no PVRDMA adapter; not all its memory is reserved; its switch or port group is gone; its host is not a
-// member of the switch, or teams an uplink that is paired with an RDMA device; its hardware version does not
-// fit its adapter or protocol; it runs on another host.
+// Whether `vm` may be powered on on its host now. The error (kConflict or kNotFound) is the rule that forbids
+// it: the VM has no PVRDMA adapter; not all its memory is reserved; its switch or port group is gone; its
+// host is not a member of the switch, or teams an uplink that is paired with an RDMA device; its hardware
+// version does not fit its adapter or protocol; it runs on another host.
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm);
 
 // The inventory as if the VMs in motion to `host` were there and off, to check whether they could start

@@ -1,7 +1,5 @@
 #include "control/model/rules.h"
 
-#include <cerrno>
-
 #include "control/model/model_fixture.h"
 
 namespace pvrdma::control {
@@ -13,7 +11,7 @@ using testing::HasSubstr;
 struct PowerOnCase {
   const char* what;
   std::function<void(Inventory&)> spoil;
-  int code;
+  ErrorKind kind;
   std::vector<std::string> essentials;
 };
 
@@ -21,49 +19,52 @@ TEST(PowerOn, IsRefusedByEachRule) {
   const Inventory good = some_cluster();
   ASSERT_TRUE(check_power_on(good, "vm-a"));
   const std::vector<PowerOnCase> cases{
-      {"no such VM", [](Inventory& i) { i.vms.erase("vm-a"); }, ENOENT, {"vm-a", "vm list"}},
+      {"no such VM", [](Inventory& i) { i.vms.erase("vm-a"); }, ErrorKind::kNotFound, {"vm-a", "vm list"}},
       {"no adapter",
        [](Inventory& i) { i.vms.at("vm-a").adapter.reset(); },
-       EPERM,
+       ErrorKind::kConflict,
        {"vm-a", "no PVRDMA adapter"}},
       {"memory not all reserved",
        [](Inventory& i) { i.vms.at("vm-a").memory_reserved_mib = 1023; },
-       EPERM,
+       ErrorKind::kConflict,
        {"vm-a", "1024 MiB", "1023 reserved", "vm set vm-a --reserve 1024"}},
-      {"switch gone", [](Inventory& i) { i.switches.clear(); }, ENOENT, {"vm-a", "\"dvs\"", "dvs create"}},
+      {"switch gone",
+       [](Inventory& i) { i.switches.clear(); },
+       ErrorKind::kNotFound,
+       {"vm-a", "\"dvs\"", "dvs create"}},
       {"port group gone",
        [](Inventory& i) { i.switches.at("dvs").portgroups.clear(); },
-       ENOENT,
+       ErrorKind::kNotFound,
        {"vm-a", "\"pg\"", "dvs"}},
       {"host no member",
        [](Inventory& i) { i.switches.at("dvs").members.erase("esx-01"); },
-       EPERM,
+       ErrorKind::kConflict,
        {"esx-01", "vm-a", "dvs", "add-host"}},
       {"an RDMA device came to a teamed uplink",
        [](Inventory& i) {
          i.switches.at("dvs").members.at("esx-01") = {{"uplink1", "vmnic0"}, {"uplink2", "vmnic1"}};
        },
-       EPERM,
+       ErrorKind::kConflict,
        {"vmnic0", "esx-01", "vmrdma0", "no teaming"}},
       {"switch too old",
        [](Inventory& i) { i.switches.at("dvs").version = "6.0.0"; },
-       EPERM,
+       ErrorKind::kConflict,
        {"dvs", "6.0.0", "6.5.0"}},
       {"hardware version too old",
        [](Inventory& i) { i.vms.at("vm-a").hardware_version = 12; },
-       EPERM,
+       ErrorKind::kConflict,
        {"vm-a", "12", "13 or later"}},
       {"hardware version of a newer pvrdmad",
        [](Inventory& i) { i.vms.at("vm-a").hardware_version = 22; },
-       EPERM,
+       ErrorKind::kConflict,
        {"vm-a", "22", "17 to 21"}},
       {"v2 on 13",
        [](Inventory& i) { i.vms.at("vm-a").hardware_version = 13; },
-       EPERM,
+       ErrorKind::kConflict,
        {"vm-a", "13", "RoCE v2", "14"}},
       {"runs elsewhere",
        [](Inventory& i) { i.powered_on["vm-a"] = "esx-02"; },
-       EPERM,
+       ErrorKind::kConflict,
        {"vm-a", "placed on host esx-01", "esx-02"}},
   };
   for (const PowerOnCase& each : cases) {
@@ -72,7 +73,7 @@ TEST(PowerOn, IsRefusedByEachRule) {
     each.spoil(inventory);
     const auto result = check_power_on(inventory, "vm-a");
     ASSERT_FALSE(result);
-    test::expect_sentence(result.error(), each.code, each.essentials);
+    test::expect_sentence(result.error(), each.kind, each.essentials);
   }
   Inventory on = good;
   on.powered_on["vm-a"] = "esx-01";

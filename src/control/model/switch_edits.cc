@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 
 #include "control/model/adapter_rules.h"
@@ -23,7 +22,7 @@ Result<Member> find_member(Inventory& inventory, const std::string& dvs, const s
   if (!found) return Failure(found.error());
   const auto it = (*found)->members.find(host);
   if (it != (*found)->members.end()) return Member{*found, &it->second};
-  return fail(ENOENT,
+  return fail(ErrorKind::kNotFound,
               fmt::format("host {} is no member of the distributed switch {}: add it with pvrdmactl dvs "
                           "add-host",
                           host, dvs));
@@ -32,21 +31,22 @@ Result<Member> find_member(Inventory& inventory, const std::string& dvs, const s
 Result<PortGroup*> find_portgroup(Dvs& dvs, const std::string& name) {
   const auto it = dvs.portgroups.find(name);
   if (it != dvs.portgroups.end()) return &it->second;
-  return fail(ENOENT, fmt::format("the distributed switch {} has no port group \"{}\": {}", dvs.name, name,
-                                  it_has(dvs.portgroups)));
+  return fail(ErrorKind::kNotFound, fmt::format("the distributed switch {} has no port group \"{}\": {}",
+                                                dvs.name, name, it_has(dvs.portgroups)));
 }
 
 Result<void> check_mtu(const std::string& portgroup, NetworkMtu mtu) {
   if (mtu >= kNetworkMtuMin && mtu <= kNetworkMtuMax) return {};
-  return fail(EINVAL, fmt::format("MTU {} is not possible for the port group {}: use {} to {}", mtu,
-                                  portgroup, kNetworkMtuMin, kNetworkMtuMax));
+  return fail(ErrorKind::kInvalid, fmt::format("MTU {} is not possible for the port group {}: use {} to {}",
+                                               mtu, portgroup, kNetworkMtuMin, kNetworkMtuMax));
 }
 
 Result<void> check_native_peers(const std::string& portgroup, const std::vector<IpNetwork>& peers) {
   if (peers.size() <= kNativePeersMax) return {};
-  return fail(EINVAL, fmt::format("the port group {} cannot have {} native peers, {} are the limit: write "
-                                  "larger networks",
-                                  portgroup, peers.size(), kNativePeersMax));
+  return fail(ErrorKind::kInvalid,
+              fmt::format("the port group {} cannot have {} native peers, {} are the limit: write "
+                          "larger networks",
+                          portgroup, peers.size(), kNativePeersMax));
 }
 
 // A port group of the VLAN. Null: `dvs` has none.
@@ -65,7 +65,7 @@ Result<PortGroup> joined(const Dvs& dvs, const std::string& name, PortGroup port
   const bool same =
       portgroup.native_endpoints == theirs.native_endpoints && portgroup.native_peers == theirs.native_peers;
   if (!says_nothing && !same) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("the port group {} cannot have other native endpoints than {}, which has VLAN {} "
                             "too: add it without, or change {} first",
                             name, other_name, portgroup.vlan, other_name));
@@ -79,7 +79,7 @@ Result<void> check_vmnic_exists(const Inventory& inventory, const std::string& h
                                 const std::string& vmnic) {
   const auto live = inventory.live_hosts.find(host);
   if (live == inventory.live_hosts.end()) {
-    return fail(ENOENT,
+    return fail(ErrorKind::kNotFound,
                 fmt::format("host {} is not alive, so nobody knows whether it has {}: start its pvrdmad "
                             "first",
                             host, vmnic));
@@ -87,7 +87,7 @@ Result<void> check_vmnic_exists(const Inventory& inventory, const std::string& h
   std::vector<std::string> names;
   for (const Vmnic& each : live->second.vmnics) names.push_back(each.name);
   if (std::find(names.begin(), names.end(), vmnic) != names.end()) return {};
-  return fail(ENOENT,
+  return fail(ErrorKind::kNotFound,
               fmt::format("host {} has no physical NIC \"{}\": it has {}", host, vmnic, list_of(names)));
 }
 
@@ -98,7 +98,7 @@ Result<void> check_vmnic_is_free(const Inventory& inventory, const std::string& 
     if (member == dvs.members.end()) continue;
     for (const auto& [slot, assigned] : member->second) {
       if (assigned != vmnic) continue;
-      return fail(EBUSY,
+      return fail(ErrorKind::kConflict,
                   fmt::format("{} of host {} is {} of the distributed switch {}, and a physical NIC is an "
                               "uplink once: free it there first",
                               vmnic, host, slot, name));
@@ -113,7 +113,7 @@ Result<void> check_nobody_runs(const Inventory& inventory, const std::string& dv
   const RdmaDevice* device = paired_with(inventory, host, vmnic);
   const Vm* vm = running_user_of(inventory, dvs, host);
   if (device == nullptr || vm == nullptr) return {};
-  return fail(EBUSY,
+  return fail(ErrorKind::kConflict,
               fmt::format("{} of host {} is paired with the RDMA device {} and VM {}, which is powered on, "
                           "uses a PVRDMA adapter on the distributed switch {}: power it off first",
                           vmnic, host, device->name, vm->name, dvs));
@@ -141,18 +141,19 @@ std::uint32_t free_dvs_id(Inventory& inventory) {
 Result<void> create_dvs(Inventory& inventory, const NewDvs& spec) {
   if (auto named = check_name("distributed switch", spec.name); !named) return named;
   if (inventory.switches.contains(spec.name)) {
-    return fail(EEXIST,
+    return fail(ErrorKind::kConflict,
                 fmt::format("there is a distributed switch {} already: choose another name", spec.name));
   }
   if (!parse_dvs_version(spec.version)) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("\"{}\" is no version of the distributed switch {}: write three numbers such as "
                             "6.5.0 or 8.0.3",
                             spec.version, spec.name));
   }
   if (spec.uplinks < 1 || spec.uplinks > kUplinksMax) {
-    return fail(EINVAL, fmt::format("{} uplinks are not possible for the distributed switch {}: use 1 to {}",
-                                    spec.uplinks, spec.name, kUplinksMax));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("{} uplinks are not possible for the distributed switch {}: use 1 to {}",
+                            spec.uplinks, spec.name, kUplinksMax));
   }
   Dvs dvs{spec.name, free_dvs_id(inventory), spec.version, {}, {}, {}};
   for (std::uint32_t i = 1; i <= spec.uplinks; ++i) dvs.uplinks.push_back(fmt::format("uplink{}", i));
@@ -164,13 +165,13 @@ Result<void> delete_dvs(Inventory& inventory, const std::string& dvs) {
   const auto found = find_dvs(inventory, dvs);
   if (!found) return Failure(found.error());
   if (const Vm* vm = user_of(inventory, dvs, "")) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("the PVRDMA adapter of VM {} is on the distributed switch {}: move or remove "
                             "the adapter first",
                             vm->name, dvs));
   }
   if (!(*found)->members.empty()) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("host {} is a member of the distributed switch {}: remove it there first with "
                             "pvrdmactl dvs remove-host",
                             (*found)->members.begin()->first, dvs));
@@ -184,7 +185,7 @@ Result<void> add_dvs_host(Inventory& inventory, const std::string& dvs, const st
   if (!found) return Failure(found.error());
   if (const auto known = find_host(inventory, host); !known) return Failure(known.error());
   if (!(*found)->members.try_emplace(host).second) {
-    return fail(EEXIST,
+    return fail(ErrorKind::kConflict,
                 fmt::format("host {} is a member of the distributed switch {} already: nothing is to be "
                             "added",
                             host, dvs));
@@ -196,13 +197,13 @@ Result<void> remove_dvs_host(Inventory& inventory, const std::string& dvs, const
   const auto member = find_member(inventory, dvs, host);
   if (!member) return Failure(member.error());
   if (const Vm* vm = running_user_of(inventory, dvs, host)) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} is powered on on host {} and uses the distributed switch {}: power it off "
                             "first",
                             vm->name, host, dvs));
   }
   if (const Vm* vm = arriving_at(inventory, host, dvs)) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} is on its way to host {} and uses the distributed switch {}: wait until "
                             "that is over",
                             vm->name, host, dvs));
@@ -217,8 +218,8 @@ Result<void> set_uplink(Inventory& inventory, const std::string& dvs, const std:
   if (!member) return Failure(member.error());
   const auto& slots = member->dvs->uplinks;
   if (std::find(slots.begin(), slots.end(), slot) == slots.end()) {
-    return fail(ENOENT, fmt::format("the distributed switch {} has no uplink \"{}\": it has {}", dvs, slot,
-                                    list_of(slots)));
+    return fail(ErrorKind::kNotFound, fmt::format("the distributed switch {} has no uplink \"{}\": it has {}",
+                                                  dvs, slot, list_of(slots)));
   }
   Dvs::Assigned next = *member->assigned;
   const std::string before = next[slot];
@@ -242,7 +243,7 @@ Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const s
   if (!found) return Failure(found.error());
   if (auto named = check_name("port group", name); !named) return named;
   if (portgroup.vlan > kVlanMax) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("VLAN {} is not possible for the port group {}: use 1 to {}, or 0 for none",
                             portgroup.vlan, name, kVlanMax));
   }
@@ -250,13 +251,13 @@ Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const s
   if (auto checked = check_native_peers(name, portgroup.native_peers); !checked) return checked;
   auto& portgroups = (*found)->portgroups;
   if (const auto it = portgroups.find(name); it != portgroups.end()) {
-    return fail(EEXIST,
+    return fail(ErrorKind::kConflict,
                 fmt::format("the distributed switch {} has a port group {} already, with VLAN {}: choose "
                             "another name or remove it first",
                             dvs, name, it->second.vlan));
   }
   if (portgroups.size() >= kPortGroupsMax) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("the distributed switch {} has {} port groups, which is the limit: remove one "
                             "before adding {}",
                             dvs, kPortGroupsMax, name));
@@ -293,7 +294,7 @@ Result<void> remove_portgroup(Inventory& inventory, const std::string& dvs, cons
   if (!found) return Failure(found.error());
   if (auto there = find_portgroup(**found, name); !there) return Failure(there.error());
   if (const Vm* vm = user_of(inventory, dvs, name)) {
-    return fail(EBUSY,
+    return fail(ErrorKind::kConflict,
                 fmt::format("the PVRDMA adapter of VM {} is in the port group {} of the distributed switch "
                             "{}: move or remove the adapter first",
                             vm->name, name, dvs));

@@ -1,4 +1,3 @@
-#include <cerrno>
 
 #include "control/model/model_fixture.h"
 #include "control/model/values.h"
@@ -43,23 +42,24 @@ TEST(SwitchEdits, RefusesSwitchesThatAreNone) {
   const auto create = [](const edits::NewDvs& spec) {
     return [=](Inventory& i) { return edits::create_dvs(i, spec); };
   };
-  expect_refused(cluster, create({"", "8.0.0", 2}), EINVAL, {"distributed switch", "1 to 64"});
-  expect_refused(cluster, create({"dvs", "8.0.0", 2}), EEXIST, {"dvs", "already"});
+  expect_refused(cluster, create({"", "8.0.0", 2}), ErrorKind::kInvalid, {"distributed switch", "1 to 64"});
+  expect_refused(cluster, create({"dvs", "8.0.0", 2}), ErrorKind::kConflict, {"dvs", "already"});
   for (const char* version : {"", "8", "8.0", "8.0.0.1", "8..0", "8.0.x", "08.0.0", "8.0.100", " 8.0.0"}) {
-    expect_refused(cluster, create({"new", version, 2}), EINVAL, {"new", "6.5.0 or 8.0.3"});
+    expect_refused(cluster, create({"new", version, 2}), ErrorKind::kInvalid, {"new", "6.5.0 or 8.0.3"});
   }
-  expect_refused(cluster, create({"new", "8.0.0", 0}), EINVAL, {"new", "1 to 32"});
-  expect_refused(cluster, create({"new", "8.0.0", 33}), EINVAL, {"33", "new", "1 to 32"});
+  expect_refused(cluster, create({"new", "8.0.0", 0}), ErrorKind::kInvalid, {"new", "1 to 32"});
+  expect_refused(cluster, create({"new", "8.0.0", 33}), ErrorKind::kInvalid, {"33", "new", "1 to 32"});
   EXPECT_LT(*parse_dvs_version("6.5.0"), *parse_dvs_version("6.10.0")) << "versions are no decimals";
 }
 
 TEST(SwitchEdits, DeletesASwitchThatNobodyUses) {
   Inventory cluster = some_cluster();
   const auto remove = [](Inventory& i) { return edits::delete_dvs(i, "dvs"); };
-  expect_refused(cluster, [](Inventory& i) { return edits::delete_dvs(i, "x"); }, ENOENT, {"\"x\"", "(dvs)"});
-  expect_refused(cluster, remove, EBUSY, {"vm-a", "dvs"});
+  expect_refused(cluster, [](Inventory& i) { return edits::delete_dvs(i, "x"); }, ErrorKind::kNotFound,
+                 {"\"x\"", "(dvs)"});
+  expect_refused(cluster, remove, ErrorKind::kConflict, {"vm-a", "dvs"});
   test::must(edits::remove_adapter(cluster, "vm-a"));
-  expect_refused(cluster, remove, EBUSY, {"esx-01", "dvs", "remove-host"});
+  expect_refused(cluster, remove, ErrorKind::kConflict, {"esx-01", "dvs", "remove-host"});
   test::must(edits::remove_dvs_host(cluster, "dvs", "esx-01"));
   test::must(edits::remove_dvs_host(cluster, "dvs", "esx-02"));
   EXPECT_TRUE(after(cluster, remove).switches.empty());
@@ -74,14 +74,14 @@ TEST(SwitchEdits, HostsJoinAndLeave) {
     return [=](Inventory& i) { return edits::remove_dvs_host(i, "dvs", host); };
   };
   EXPECT_TRUE(after(cluster, join("esx-03")).switches.at("dvs").members.contains("esx-03"));
-  expect_refused(cluster, join("esx-09"), ENOENT, {"esx-09"});
-  expect_refused(cluster, join("esx-01"), EEXIST, {"esx-01", "dvs", "already"});
-  expect_refused(cluster, leave("esx-03"), ENOENT, {"esx-03", "dvs", "add-host"});
+  expect_refused(cluster, join("esx-09"), ErrorKind::kNotFound, {"esx-09"});
+  expect_refused(cluster, join("esx-01"), ErrorKind::kConflict, {"esx-01", "dvs", "already"});
+  expect_refused(cluster, leave("esx-03"), ErrorKind::kNotFound, {"esx-03", "dvs", "add-host"});
   EXPECT_FALSE(after(cluster, leave("esx-01")).switches.at("dvs").members.contains("esx-01"))
       << "vm-a is off";
 
   cluster.powered_on["vm-a"] = "esx-01";
-  expect_refused(cluster, leave("esx-01"), EBUSY, {"vm-a", "esx-01", "dvs", "power it off"});
+  expect_refused(cluster, leave("esx-01"), ErrorKind::kConflict, {"vm-a", "esx-01", "dvs", "power it off"});
   EXPECT_FALSE(after(cluster, leave("esx-02")).switches.at("dvs").members.contains("esx-02"));
 }
 
@@ -104,19 +104,22 @@ TEST(SwitchEdits, AssignsAndFreesUplinks) {
 
 TEST(SwitchEdits, RefusesUplinksThatDoNotExistOrAreTaken) {
   Inventory cluster = some_cluster();
-  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic0", "x"), ENOENT, {"\"x\""});
-  expect_refused(cluster, uplink("esx-03", "uplink1", "vmnic0"), ENOENT, {"esx-03", "no member", "add-host"});
-  expect_refused(cluster, uplink("esx-01", "uplink3", "vmnic0"), ENOENT, {"uplink3", "uplink1, uplink2"});
-  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic9"), ENOENT,
+  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic0", "x"), ErrorKind::kNotFound, {"\"x\""});
+  expect_refused(cluster, uplink("esx-03", "uplink1", "vmnic0"), ErrorKind::kNotFound,
+                 {"esx-03", "no member", "add-host"});
+  expect_refused(cluster, uplink("esx-01", "uplink3", "vmnic0"), ErrorKind::kNotFound,
+                 {"uplink3", "uplink1, uplink2"});
+  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic9"), ErrorKind::kNotFound,
                  {"esx-01", "vmnic9", "vmnic0, vmnic1, vmnic2"});
   test::must(edits::create_dvs(cluster, {"other", "8.0.0", 2}));
   test::must(edits::add_dvs_host(cluster, "other", "esx-01"));
   test::must(uplink("esx-01", "uplink1", "vmnic1")(cluster));
-  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic1", "other"), EBUSY,
+  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic1", "other"), ErrorKind::kConflict,
                  {"vmnic1", "esx-01", "uplink1", "switch dvs", "free it"});
-  expect_refused(cluster, uplink("esx-01", "uplink2", "vmnic1"), EBUSY, {"vmnic1", "uplink1"});
+  expect_refused(cluster, uplink("esx-01", "uplink2", "vmnic1"), ErrorKind::kConflict, {"vmnic1", "uplink1"});
   cluster.live_hosts.erase("esx-01");
-  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic2"), ENOENT, {"esx-01", "not alive", "vmnic2"});
+  expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic2"), ErrorKind::kNotFound,
+                 {"esx-01", "not alive", "vmnic2"});
   EXPECT_TRUE(after(cluster, uplink("esx-01", "uplink1", "")).switches.at("dvs").members.at("esx-01").empty())
       << "a dead host's slot can be freed";
 }
@@ -124,10 +127,11 @@ TEST(SwitchEdits, RefusesUplinksThatDoNotExistOrAreTaken) {
 TEST(SwitchEdits, AnUplinkWithAnRdmaDeviceIsAlone) {
   const Inventory cluster = some_cluster();
   const Inventory paired = after(cluster, uplink("esx-01", "uplink1", "vmnic0"));
-  expect_refused(paired, uplink("esx-01", "uplink2", "vmnic1"), EPERM,
+  expect_refused(paired, uplink("esx-01", "uplink2", "vmnic1"), ErrorKind::kConflict,
                  {"vmnic0", "esx-01", "vmrdma0", "only uplink", "dvs", "no teaming"});
   const Inventory plain = after(cluster, uplink("esx-01", "uplink2", "vmnic1"));
-  expect_refused(plain, uplink("esx-01", "uplink1", "vmnic0"), EPERM, {"vmnic0", "vmrdma0", "no teaming"});
+  expect_refused(plain, uplink("esx-01", "uplink1", "vmnic0"), ErrorKind::kConflict,
+                 {"vmnic0", "vmrdma0", "no teaming"});
   EXPECT_EQ(
       after(plain, uplink("esx-01", "uplink2", "vmnic0")).switches.at("dvs").members.at("esx-01").size(), 1u)
       << "it takes the place of the only one";
@@ -142,11 +146,11 @@ TEST(SwitchEdits, UplinksWithAnRdmaDeviceStayWhileVmsUseThem) {
   Inventory on = some_cluster();
   on.powered_on["vm-a"] = "esx-01";
   const std::vector<std::string> essentials{"vmnic0", "esx-01", "vmrdma0", "vm-a", "powered on", "dvs"};
-  expect_refused(on, uplink("esx-01", "uplink1", "vmnic0"), EBUSY, essentials);
+  expect_refused(on, uplink("esx-01", "uplink1", "vmnic0"), ErrorKind::kConflict, essentials);
   Inventory running = after(some_cluster(), uplink("esx-01", "uplink1", "vmnic0"));
   running.powered_on["vm-a"] = "esx-01";
-  expect_refused(running, uplink("esx-01", "uplink1", ""), EBUSY, essentials);
-  expect_refused(running, uplink("esx-01", "uplink1", "vmnic1"), EBUSY, essentials);
+  expect_refused(running, uplink("esx-01", "uplink1", ""), ErrorKind::kConflict, essentials);
+  expect_refused(running, uplink("esx-01", "uplink1", "vmnic1"), ErrorKind::kConflict, essentials);
 
   after(on, uplink("esx-01", "uplink1", "vmnic1"));  // no RDMA device
   after(on, uplink("esx-02", "uplink1", "vmnic0"));  // another host
@@ -166,12 +170,12 @@ TEST(SwitchEdits, KeepsPortGroups) {
   EXPECT_FALSE(
       after(after(cluster, add("new", 0)), remove("new")).switches.at("dvs").portgroups.contains("new"));
   expect_refused(cluster, [](Inventory& i) { return edits::add_portgroup(i, "x", "new", {.vlan = 0}); },
-                 ENOENT, {"\"x\""});
-  expect_refused(cluster, add("a b", 0), EINVAL, {"a b", "port group"});
-  expect_refused(cluster, add("new", 4095), EINVAL, {"4095", "new", "4094"});
-  expect_refused(cluster, add("pg", 5), EEXIST, {"pg", "dvs", "VLAN 5"});
-  expect_refused(cluster, remove("new"), ENOENT, {"\"new\"", "dvs", "it has pg"});
-  expect_refused(cluster, remove("pg"), EBUSY, {"vm-a", "pg", "dvs"});
+                 ErrorKind::kNotFound, {"\"x\""});
+  expect_refused(cluster, add("a b", 0), ErrorKind::kInvalid, {"a b", "port group"});
+  expect_refused(cluster, add("new", 4095), ErrorKind::kInvalid, {"4095", "new", "4094"});
+  expect_refused(cluster, add("pg", 5), ErrorKind::kConflict, {"pg", "dvs", "VLAN 5"});
+  expect_refused(cluster, remove("new"), ErrorKind::kNotFound, {"\"new\"", "dvs", "it has pg"});
+  expect_refused(cluster, remove("pg"), ErrorKind::kConflict, {"vm-a", "pg", "dvs"});
   EXPECT_EQ(cluster.switches.at("dvs").portgroups.at("pg").mtu, 1500);
   const auto with_mtu = [](NetworkMtu mtu) {
     return [=](Inventory& i) { return edits::add_portgroup(i, "dvs", "new", {.mtu = mtu}); };
@@ -182,11 +186,11 @@ TEST(SwitchEdits, KeepsPortGroups) {
   EXPECT_EQ(after(cluster, with_mtu(9000)).switches.at("dvs").portgroups.at("new").mtu, 9000);
   const PortGroup changed = after(cluster, set_mtu("pg", 1280)).switches.at("dvs").portgroups.at("pg");
   EXPECT_EQ(changed, (PortGroup{.vlan = 5, .mtu = 1280}));
-  expect_refused(cluster, with_mtu(1279), EINVAL, {"1279", "new", "1280 to 9000"});
-  expect_refused(cluster, set_mtu("pg", 9001), EINVAL, {"9001", "pg", "1280 to 9000"});
-  expect_refused(cluster, set_mtu("new", 9000), ENOENT, {"\"new\"", "dvs", "it has pg"});
+  expect_refused(cluster, with_mtu(1279), ErrorKind::kInvalid, {"1279", "new", "1280 to 9000"});
+  expect_refused(cluster, set_mtu("pg", 9001), ErrorKind::kInvalid, {"9001", "pg", "1280 to 9000"});
+  expect_refused(cluster, set_mtu("new", 9000), ErrorKind::kNotFound, {"\"new\"", "dvs", "it has pg"});
   for (int i = 1; i < 1024; ++i) test::must(add("pg" + std::to_string(i), 0)(cluster));
-  expect_refused(cluster, add("one-more", 0), EINVAL, {"dvs", "1024", "limit", "one-more"});
+  expect_refused(cluster, add("one-more", 0), ErrorKind::kInvalid, {"dvs", "1024", "limit", "one-more"});
 }
 
 TEST(SwitchEdits, PortGroupsOfAVlanHaveTheSameNativeEndpoints) {
@@ -220,12 +224,13 @@ TEST(SwitchEdits, PortGroupsOfAVlanHaveTheSameNativeEndpoints) {
 
   EXPECT_EQ(group(after(on, add("late", {.vlan = 5})), "late"), group(on, "pg"));
   EXPECT_EQ(group(after(on, add("late", group(on, "pg"))), "late"), group(on, "pg"));
-  expect_refused(on, add("late", {.vlan = 5, .native_endpoints = true}), EINVAL,
+  expect_refused(on, add("late", {.vlan = 5, .native_endpoints = true}), ErrorKind::kInvalid,
                  {"late", "beside", "VLAN 5", "add it without"});
-  expect_refused(cluster, add("late", {.vlan = 5, .native_endpoints = true}), EINVAL, {"late", "pg"});
+  expect_refused(cluster, add("late", {.vlan = 5, .native_endpoints = true}), ErrorKind::kInvalid,
+                 {"late", "pg"});
   const std::vector<IpNetwork> many(65, peers[0]);
-  expect_refused(cluster, change("pg", {.native_peers = many}), EINVAL, {"pg", "65", "64"});
-  expect_refused(cluster, add("late", {.native_peers = many}), EINVAL, {"late", "65", "64"});
+  expect_refused(cluster, change("pg", {.native_peers = many}), ErrorKind::kInvalid, {"pg", "65", "64"});
+  expect_refused(cluster, add("late", {.native_peers = many}), ErrorKind::kInvalid, {"late", "65", "64"});
   after(cluster, change("pg", {.native_peers = std::vector(64, peers[0])}));
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 
 #include "control/model/adapter_rules.h"
@@ -16,11 +15,11 @@ constexpr std::uint32_t kMacSuffixMask = 0xffffff;
 
 Result<void> check_memory(const Vm& vm) {
   if (vm.memory_mib < kMemoryMibMin || vm.memory_mib > kMemoryMibMax) {
-    return fail(EINVAL, fmt::format("VM {} cannot have {} MiB of memory: use {} to {}", vm.name,
-                                    vm.memory_mib, kMemoryMibMin, kMemoryMibMax));
+    return fail(ErrorKind::kInvalid, fmt::format("VM {} cannot have {} MiB of memory: use {} to {}", vm.name,
+                                                 vm.memory_mib, kMemoryMibMin, kMemoryMibMax));
   }
   if (vm.memory_reserved_mib > vm.memory_mib) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("VM {} cannot have {} MiB of memory reserved: it has {}, reserve at most that",
                             vm.name, vm.memory_reserved_mib, vm.memory_mib));
   }
@@ -29,8 +28,8 @@ Result<void> check_memory(const Vm& vm) {
 
 Result<void> check_version_known(const std::string& vm, std::uint32_t version) {
   if (version >= kVmHardwareVersionMin && version <= kVmHardwareVersionMax) return {};
-  return fail(EINVAL, fmt::format("{} is no hardware version for VM {}: use {} to {}", version, vm,
-                                  kVmHardwareVersionMin, kVmHardwareVersionMax));
+  return fail(ErrorKind::kInvalid, fmt::format("{} is no hardware version for VM {}: use {} to {}", version,
+                                               vm, kVmHardwareVersionMin, kVmHardwareVersionMax));
 }
 
 // Null: free.
@@ -58,13 +57,13 @@ Result<Mac> choose_mac(const Inventory& inventory, const std::string& vm,
   if (!text) return free_mac(inventory, vm);
   const auto mac = Mac::parse(*text);
   if (!mac || !mac->is_unicast()) {
-    return fail(EINVAL,
+    return fail(ErrorKind::kInvalid,
                 fmt::format("\"{}\" is no MAC address for the adapter of VM {}: write six bytes such as "
                             "52:54:00:12:34:51, the first one even",
                             *text, vm));
   }
   if (const Vm* owner = owner_of(inventory, *mac)) {
-    return fail(EEXIST,
+    return fail(ErrorKind::kConflict,
                 fmt::format("the MAC address {} is taken: VM {} has it, give the adapter of VM {} another",
                             mac->to_string(), owner->name, vm));
   }
@@ -79,18 +78,19 @@ Result<std::string> dvs_with(const Inventory& inventory, const std::string& port
   }
   if (names.size() == 1) return names.front();
   if (names.empty()) {
-    return fail(ENOENT,
+    return fail(ErrorKind::kNotFound,
                 fmt::format("no distributed switch has a port group \"{}\": add it with pvrdmactl dvs "
                             "portgroup add or choose another",
                             portgroup));
   }
-  return fail(EINVAL,
+  return fail(ErrorKind::kInvalid,
               fmt::format("several distributed switches have a port group {} ({}): say which is meant",
                           portgroup, list_of(names)));
 }
 
 Failure no_adapter(const std::string& vm) {
-  return fail(ENOENT, fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
+  return fail(ErrorKind::kNotFound,
+              fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
 }
 
 // Memory alone can be changed even if the adapter's switch or port group is no longer valid.
@@ -118,7 +118,8 @@ Result<void> change_adapter(const VmChange& change, Vm& vm) {
 Result<void> create_vm(Inventory& inventory, const NewVm& spec) {
   if (auto named = check_name("VM", spec.name); !named) return named;
   if (inventory.vms.contains(spec.name)) {
-    return fail(EEXIST, fmt::format("there is a VM {} already: choose another name", spec.name));
+    return fail(ErrorKind::kConflict,
+                fmt::format("there is a VM {} already: choose another name", spec.name));
   }
   if (const auto host = find_host(inventory, spec.host); !host) return Failure(host.error());
   if (auto known = check_version_known(spec.name, spec.hardware_version); !known) return known;
@@ -138,7 +139,7 @@ Result<void> add_adapter(Inventory& inventory, const std::string& vm, const NewA
   const auto found = find_vm_off(inventory, vm);
   if (!found) return Failure(found.error());
   if ((*found)->adapter) {
-    return fail(EEXIST,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} has a PVRDMA adapter, and a VM can have one: remove it first", vm));
   }
   Vm next = **found;
@@ -189,7 +190,7 @@ Result<void> upgrade_vm(Inventory& inventory, const std::string& vm, std::uint32
   if (auto known = check_version_known(vm, hardware_version); !known) return known;
   Vm next = **found;
   if (hardware_version <= next.hardware_version) {
-    return fail(EPERM,
+    return fail(ErrorKind::kConflict,
                 fmt::format("VM {} has hardware version {} and cannot go to {}: upgrades only go up, create "
                             "a new VM for an older version",
                             vm, next.hardware_version, hardware_version));

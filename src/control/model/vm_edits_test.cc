@@ -1,4 +1,3 @@
-#include <cerrno>
 
 #include "control/model/model_fixture.h"
 #include "control/model/values.h"
@@ -41,13 +40,15 @@ TEST(VmEdits, AddressesBelongToOneVmOfASegment) {
   EXPECT_EQ(inventory.vms.at("vm-a").adapter->addresses, wanted);
   NewAdapter same = adapter("pg");
   same.addresses = {address("fd00::5")};
-  expect_refused(inventory, add("vm-b", same), EEXIST, {"VM vm-b", "fd00::5", "VM vm-a", "another"});
+  expect_refused(inventory, add("vm-b", same), ErrorKind::kConflict,
+                 {"VM vm-b", "fd00::5", "VM vm-a", "another"});
   must(edits::add_portgroup(inventory, "dvs", "elsewhere", {.vlan = 6}));
   same.portgroup = "elsewhere";
   EXPECT_TRUE(edits::add_adapter(inventory, "vm-b", same)) << "another VLAN";
-  expect_refused(inventory, change("vm-b", {.portgroup = "pg"}), EEXIST, {"fd00::5"});
+  expect_refused(inventory, change("vm-b", {.portgroup = "pg"}), ErrorKind::kConflict, {"fd00::5"});
   const std::vector<IpAddress> many(70, address("10.0.0.9"));
-  expect_refused(inventory, change("vm-a", {.addresses = many}), EINVAL, {"VM vm-a", "70", "fewer"});
+  expect_refused(inventory, change("vm-a", {.addresses = many}), ErrorKind::kInvalid,
+                 {"VM vm-a", "70", "fewer"});
   EXPECT_TRUE(after(inventory, change("vm-a", {.addresses = std::vector<IpAddress>{}}))
                   .vms.at("vm-a")
                   .adapter->addresses.empty());
@@ -61,14 +62,18 @@ TEST(VmEdits, CreatesVms) {
   after(some_cluster(), create({"new", "esx-03", 21, 6291456, 0}));
 
   const Inventory cluster = some_cluster();
-  expect_refused(cluster, create({"../x", "esx-01", 14, 512, 0}), EINVAL, {"../x", "VM"});
-  expect_refused(cluster, create({"vm-a", "esx-01", 14, 512, 0}), EEXIST, {"vm-a", "already"});
-  expect_refused(cluster, create({"new", "esx-09", 14, 512, 0}), ENOENT, {"esx-09"});
-  expect_refused(cluster, create({"new", "esx-01", 6, 512, 0}), EINVAL, {"6", "new", "7 to 21"});
-  expect_refused(cluster, create({"new", "esx-01", 22, 512, 0}), EINVAL, {"22", "new", "7 to 21"});
-  expect_refused(cluster, create({"new", "esx-01", 14, 3, 0}), EINVAL, {"new", "3 MiB", "4 to 6291456"});
-  expect_refused(cluster, create({"new", "esx-01", 14, 6291457, 0}), EINVAL, {"6291457", "4 to 6291456"});
-  expect_refused(cluster, create({"new", "esx-01", 14, 512, 513}), EINVAL, {"new", "513", "512"});
+  expect_refused(cluster, create({"../x", "esx-01", 14, 512, 0}), ErrorKind::kInvalid, {"../x", "VM"});
+  expect_refused(cluster, create({"vm-a", "esx-01", 14, 512, 0}), ErrorKind::kConflict, {"vm-a", "already"});
+  expect_refused(cluster, create({"new", "esx-09", 14, 512, 0}), ErrorKind::kNotFound, {"esx-09"});
+  expect_refused(cluster, create({"new", "esx-01", 6, 512, 0}), ErrorKind::kInvalid, {"6", "new", "7 to 21"});
+  expect_refused(cluster, create({"new", "esx-01", 22, 512, 0}), ErrorKind::kInvalid,
+                 {"22", "new", "7 to 21"});
+  expect_refused(cluster, create({"new", "esx-01", 14, 3, 0}), ErrorKind::kInvalid,
+                 {"new", "3 MiB", "4 to 6291456"});
+  expect_refused(cluster, create({"new", "esx-01", 14, 6291457, 0}), ErrorKind::kInvalid,
+                 {"6291457", "4 to 6291456"});
+  expect_refused(cluster, create({"new", "esx-01", 14, 512, 513}), ErrorKind::kInvalid,
+                 {"new", "513", "512"});
 }
 
 TEST(VmEdits, NothingOfAVmThatIsOnChanges) {
@@ -83,9 +88,9 @@ TEST(VmEdits, NothingOfAVmThatIsOnChanges) {
       upgrade("vm-a", 18),
   };
   for (const EditFunction& edit : all) {
-    expect_refused(on, edit, EBUSY, {"vm-a", "powered on on esx-01", "power it off"});
+    expect_refused(on, edit, ErrorKind::kConflict, {"vm-a", "powered on on esx-01", "power it off"});
   }
-  expect_refused(on, add("vm-b", adapter("pg")), EBUSY, {"vm-b", "powered on"});
+  expect_refused(on, add("vm-b", adapter("pg")), ErrorKind::kConflict, {"vm-b", "powered on"});
   on.powered_on.clear();
   for (const EditFunction& edit : all) after(on, edit);
 }
@@ -122,11 +127,11 @@ TEST(VmEdits, MacsAreUnique) {
   Inventory cluster = some_cluster();
   NewAdapter spec = adapter("pg");
   spec.mac = "52:54:00:00:00:0A";
-  expect_refused(cluster, add("vm-b", spec), EEXIST, {"52:54:00:00:00:0a", "VM vm-a", "vm-b"});
+  expect_refused(cluster, add("vm-b", spec), ErrorKind::kConflict, {"52:54:00:00:00:0a", "VM vm-a", "vm-b"});
   for (const char* mac : {"", "52:54:00:00:00", "52:54:00:00:00:0g", "52-54-00-00-00-0b", "01:00:5e:00:00:01",
                           "00:00:00:00:00:00", "52:54:00:00:00:0a:"}) {
     spec.mac = mac;
-    expect_refused(cluster, add("vm-b", spec), EINVAL, {"MAC", "vm-b", "52:54:00:12:34:51"});
+    expect_refused(cluster, add("vm-b", spec), ErrorKind::kInvalid, {"MAC", "vm-b", "52:54:00:12:34:51"});
   }
   const Mac derived = after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter->mac;
   cluster.vms.at("vm-a").adapter->mac = derived;
@@ -135,35 +140,38 @@ TEST(VmEdits, MacsAreUnique) {
 
 TEST(VmEdits, RefusesAdaptersAgainstTheRules) {
   Inventory cluster = some_cluster();
-  expect_refused(cluster, add("vm-x", adapter("pg")), ENOENT, {"\"vm-x\"", "vm-a, vm-b"});
-  expect_refused(cluster, add("vm-a", adapter("pg")), EEXIST, {"vm-a", "can have one"});
-  expect_refused(cluster, add("vm-b", adapter("pg", RoceVersion::kV2)), EPERM,
+  expect_refused(cluster, add("vm-x", adapter("pg")), ErrorKind::kNotFound, {"\"vm-x\"", "vm-a, vm-b"});
+  expect_refused(cluster, add("vm-a", adapter("pg")), ErrorKind::kConflict, {"vm-a", "can have one"});
+  expect_refused(cluster, add("vm-b", adapter("pg", RoceVersion::kV2)), ErrorKind::kConflict,
                  {"vm-b", "hardware version 13", "RoCE v2", "14", "v1", "upgrade"});
-  expect_refused(cluster, add("vm-b", adapter("nope")), ENOENT, {"nope", "portgroup add"});
+  expect_refused(cluster, add("vm-b", adapter("nope")), ErrorKind::kNotFound, {"nope", "portgroup add"});
   NewAdapter placed = adapter("nope");
   placed.dvs = "dvs";
-  expect_refused(cluster, add("vm-b", placed), ENOENT, {"vm-b", "nope", "dvs"});
+  expect_refused(cluster, add("vm-b", placed), ErrorKind::kNotFound, {"vm-b", "nope", "dvs"});
   placed.dvs = "gone";
-  expect_refused(cluster, add("vm-b", placed), ENOENT, {"vm-b", "gone"});
+  expect_refused(cluster, add("vm-b", placed), ErrorKind::kNotFound, {"vm-b", "gone"});
 
   Inventory old = cluster;
   old.vms.at("vm-b").hardware_version = 12;
-  expect_refused(old, add("vm-b", adapter("pg")), EPERM, {"vm-b", "12", "13 or later", "upgrade"});
+  expect_refused(old, add("vm-b", adapter("pg")), ErrorKind::kConflict,
+                 {"vm-b", "12", "13 or later", "upgrade"});
   old.vms.at("vm-b").hardware_version = 16;
-  expect_refused(old, add("vm-b", adapter("pg")), EPERM, {"vm-b", "16", "17 to 21"});
+  expect_refused(old, add("vm-b", adapter("pg")), ErrorKind::kConflict, {"vm-b", "16", "17 to 21"});
 
   Inventory away = cluster;
   away.vms.at("vm-b").host = "esx-03";
-  expect_refused(away, add("vm-b", adapter("pg")), EPERM, {"esx-03", "vm-b", "dvs", "add-host"});
+  expect_refused(away, add("vm-b", adapter("pg")), ErrorKind::kConflict,
+                 {"esx-03", "vm-b", "dvs", "add-host"});
 
   test::must(edits::create_dvs(cluster, {"old", "6.0.0", 1}));
   test::must(edits::add_dvs_host(cluster, "old", "esx-01"));
   test::must(edits::add_portgroup(cluster, "old", "old-pg", {.vlan = 0}));
-  expect_refused(cluster, add("vm-b", adapter("old-pg")), EPERM, {"old", "6.0.0", "6.5.0", "vm-b"});
+  expect_refused(cluster, add("vm-b", adapter("old-pg")), ErrorKind::kConflict,
+                 {"old", "6.0.0", "6.5.0", "vm-b"});
   cluster.switches.at("old").version = "6.5.0";
   after(cluster, add("vm-b", adapter("old-pg")));
   test::must(edits::add_portgroup(cluster, "old", "pg", {.vlan = 0}));
-  expect_refused(cluster, add("vm-b", adapter("pg")), EINVAL, {"pg", "dvs, old", "say which"});
+  expect_refused(cluster, add("vm-b", adapter("pg")), ErrorKind::kInvalid, {"pg", "dvs, old", "say which"});
   placed = adapter("pg");
   placed.dvs = "old";
   EXPECT_EQ(after(cluster, add("vm-b", placed)).vms.at("vm-b").adapter->dvs, "old");
@@ -173,10 +181,11 @@ TEST(VmEdits, RemovesAdaptersAndVms) {
   const Inventory cluster = some_cluster();
   EXPECT_FALSE(
       after(cluster, [](Inventory& i) { return edits::remove_adapter(i, "vm-a"); }).vms.at("vm-a").adapter);
-  expect_refused(cluster, [](Inventory& i) { return edits::remove_adapter(i, "vm-b"); }, ENOENT,
+  expect_refused(cluster, [](Inventory& i) { return edits::remove_adapter(i, "vm-b"); }, ErrorKind::kNotFound,
                  {"vm-b", "no PVRDMA adapter", "vm adapter add"});
   EXPECT_FALSE(after(cluster, [](Inventory& i) { return edits::delete_vm(i, "vm-a"); }).vms.contains("vm-a"));
-  expect_refused(cluster, [](Inventory& i) { return edits::delete_vm(i, "vm-x"); }, ENOENT, {"vm-x"});
+  expect_refused(cluster, [](Inventory& i) { return edits::delete_vm(i, "vm-x"); }, ErrorKind::kNotFound,
+                 {"vm-x"});
 }
 
 TEST(VmEdits, ChangesAVmAsAWhole) {
@@ -198,21 +207,24 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
   EXPECT_EQ(changed.adapter->mac, cluster.vms.at("vm-a").adapter->mac);
   EXPECT_TRUE(after(cluster, change("vm-a", {})) == cluster);
 
-  expect_refused(cluster, change("vm-x", {}), ENOENT, {"vm-x"});
-  expect_refused(cluster, change("vm-a", {.host = "esx-09"}), ENOENT, {"esx-09"});
-  expect_refused(cluster, change("vm-a", {.host = "esx-03"}), EPERM, {"esx-03", "vm-a", "no member", "dvs"});
+  expect_refused(cluster, change("vm-x", {}), ErrorKind::kNotFound, {"vm-x"});
+  expect_refused(cluster, change("vm-a", {.host = "esx-09"}), ErrorKind::kNotFound, {"esx-09"});
+  expect_refused(cluster, change("vm-a", {.host = "esx-03"}), ErrorKind::kConflict,
+                 {"esx-03", "vm-a", "no member", "dvs"});
   after(cluster, change("vm-b", {.host = "esx-03"}));  // it has no adapter, so any host is allowed
-  expect_refused(cluster, change("vm-a", {.memory_mib = 512}), EINVAL, {"vm-a", "1024", "512", "reserve"});
-  expect_refused(cluster, change("vm-a", {.memory_mib = 0, .memory_reserved_mib = 0}), EINVAL,
+  expect_refused(cluster, change("vm-a", {.memory_mib = 512}), ErrorKind::kInvalid,
+                 {"vm-a", "1024", "512", "reserve"});
+  expect_refused(cluster, change("vm-a", {.memory_mib = 0, .memory_reserved_mib = 0}), ErrorKind::kInvalid,
                  {"vm-a", "4 to"});
-  expect_refused(cluster, change("vm-a", {.memory_mib = 2048, .portgroup = "nope"}), ENOENT, {"nope", "dvs"});
-  expect_refused(cluster, change("vm-a", {.dvs = "gone"}), ENOENT, {"gone"});
-  expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV1}), ENOENT,
+  expect_refused(cluster, change("vm-a", {.memory_mib = 2048, .portgroup = "nope"}), ErrorKind::kNotFound,
+                 {"nope", "dvs"});
+  expect_refused(cluster, change("vm-a", {.dvs = "gone"}), ErrorKind::kNotFound, {"gone"});
+  expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV1}), ErrorKind::kNotFound,
                  {"vm-b", "no PVRDMA adapter"});
-  expect_refused(cluster, change("vm-b", {.doorbells = DoorbellMode::kMapped}), ENOENT,
+  expect_refused(cluster, change("vm-b", {.doorbells = DoorbellMode::kMapped}), ErrorKind::kNotFound,
                  {"vm-b", "no PVRDMA adapter"});
   test::must(add("vm-b", adapter("pg"))(cluster));
-  expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV2}), EPERM,
+  expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV2}), ErrorKind::kConflict,
                  {"vm-b", "13", "RoCE v2", "14"});
 
   cluster.switches.at("dvs").members.erase("esx-01");
@@ -230,11 +242,11 @@ TEST(VmEdits, AnUpgradeKeepsTheProtocol) {
       << "after the upgrade the admin may choose v2";
   EXPECT_EQ(after(cluster, upgrade("vm-a", 21)).vms.at("vm-a").adapter->protocol, RoceVersion::kV2);
 
-  expect_refused(cluster, upgrade("vm-a", 14), EPERM, {"vm-a", "14", "only go up"});
-  expect_refused(cluster, upgrade("vm-a", 13), EPERM, {"vm-a", "13", "only go up"});
-  expect_refused(cluster, upgrade("vm-a", 22), EINVAL, {"22", "vm-a", "7 to 21"});
-  expect_refused(cluster, upgrade("vm-a", 16), EPERM, {"vm-a", "16", "17 to 21"});
-  expect_refused(cluster, upgrade("vm-x", 14), ENOENT, {"vm-x"});
+  expect_refused(cluster, upgrade("vm-a", 14), ErrorKind::kConflict, {"vm-a", "14", "only go up"});
+  expect_refused(cluster, upgrade("vm-a", 13), ErrorKind::kConflict, {"vm-a", "13", "only go up"});
+  expect_refused(cluster, upgrade("vm-a", 22), ErrorKind::kInvalid, {"22", "vm-a", "7 to 21"});
+  expect_refused(cluster, upgrade("vm-a", 16), ErrorKind::kConflict, {"vm-a", "16", "17 to 21"});
+  expect_refused(cluster, upgrade("vm-x", 14), ErrorKind::kNotFound, {"vm-x"});
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ struct Plane::Impl final : StoreObserver {
     std::unique_lock lock(mutex_);
     const bool mine = changed_.wait_for(lock, kTurnPatience, [this] { return !editing_ || stopping_; });
     if (!mine || stopping_) {
-      return fail(EAGAIN,
+      return fail(ErrorKind::kUnavailable,
                   fmt::format("store {}: other edits take too long: try again", store_->description()));
     }
     const Turn turn(*this, lock);
@@ -193,9 +193,10 @@ struct Plane::Impl final : StoreObserver {
         base = *std::move(newer);
       }
     }
-    return fail(EAGAIN, fmt::format("store {}: other hosts changed it {} times in between: nothing was "
-                                    "changed: try again",
-                                    store_->description(), kAttempts));
+    return fail(ErrorKind::kUnavailable,
+                fmt::format("store {}: other hosts changed it {} times in between: nothing was "
+                            "changed: try again",
+                            store_->description(), kAttempts));
   }
 
   // Runs the edit on the base and commits the result as the next revision.
@@ -209,9 +210,10 @@ struct Plane::Impl final : StoreObserver {
     transaction.expects.push_back({std::string(kGuardKey), base.guard});
     for (const Change& change : transaction.changes) {
       if (base.unreadable.contains(change.key)) {
-        return fail(EBUSY, fmt::format("store {}: this version does not understand its record {}: run the "
-                                       "pvrdmad that wrote it, or remove the record",
-                                       store_->description(), change.key));
+        return fail(ErrorKind::kConflict,
+                    fmt::format("store {}: this version does not understand its record {}: run the "
+                                "pvrdmad that wrote it, or remove the record",
+                                store_->description(), change.key));
       }
     }
     auto committed = store_->commit(transaction);
@@ -223,7 +225,7 @@ struct Plane::Impl final : StoreObserver {
     const bool arrived =
         changed_.wait_for(lock, kNoticePatience, [&] { return mirror_.revision() >= revision || stopping_; });
     if (arrived) return {};
-    return fail(EAGAIN,
+    return fail(ErrorKind::kUnavailable,
                 fmt::format("store {}: the change was made, but not confirmed within {} s: look again "
                             "before you repeat it",
                             store_->description(),
@@ -247,8 +249,9 @@ struct Plane::Impl final : StoreObserver {
 
   Failure away() const {
     const std::string why = trouble_.empty() ? "it has not answered yet" : trouble_;
-    return fail(EAGAIN, fmt::format("store {} is away ({}): nothing was changed: try again when it is back",
-                                    store_->description(), why));
+    return fail(ErrorKind::kUnavailable,
+                fmt::format("store {} is away ({}): nothing was changed: try again when it is back",
+                            store_->description(), why));
   }
 
   // --- The store's history ---

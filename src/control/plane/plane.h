@@ -69,8 +69,8 @@ class Plane {
   StoreState store_state() const;
   // Runs `edit` on a copy of the inventory and commits the difference. After a conflict it runs `edit` again
   // on the newer inventory, a bounded number of times. On return inventory() has the change. Errors: the
-  // edit's own; those of Store::commit(); EBUSY: the edit changes a record that this version does not
-  // understand; EAGAIN: the store cannot be reached, or other edits came first too often.
+  // edit's own; those of Store::commit(); kConflict: the edit changes a record that this version does not
+  // understand; kUnavailable: the store cannot be reached, or other edits came first too often.
   Result<void> edit(const Edit& edit);
 
   // Keeps a live record of this host in the store while this process lives. A second call replaces the value.

@@ -80,10 +80,10 @@ TEST_F(PlaneTest, CommitsNothingWhenNothingChangesOrTheEditRefuses) {
   EXPECT_TRUE(member.plane->edit([](Inventory&) { return Result<void>{}; }));
   const auto refused = member.plane->edit([](Inventory& inventory) -> Result<void> {
     inventory.hosts["esx-09"].name = "esx-09";
-    return fail(EPERM, "not this one");
+    return fail(ErrorKind::kConflict, "not this one");
   });
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, EPERM);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
   EXPECT_FALSE(member.plane->inventory()->hosts.contains("esx-09"));
   EXPECT_TRUE(cluster_->committed().empty());
 }
@@ -142,7 +142,7 @@ TEST_F(PlaneTest, GivesUpWhenOthersAreAlwaysFaster) {
     return edits::add_host(inventory, "esx-01");
   });
   ASSERT_FALSE(edited);
-  EXPECT_EQ(edited.error().code, EAGAIN);
+  EXPECT_EQ(edited.error().kind, ErrorKind::kUnavailable);
   EXPECT_THAT(edited.error().message, HasSubstr("nothing was changed"));
   EXPECT_EQ(runs, 8);
   EXPECT_FALSE(slow.plane->inventory()->hosts.contains("esx-01"));
@@ -158,7 +158,7 @@ TEST_F(PlaneTest, LosesNoEditOfManyAtOnce) {
       for (int i = 0; i < 10; ++i) {
         const std::string name = "h-" + std::to_string(admin) + "-" + std::to_string(i);
         auto done = plane.edit(add_host(name));
-        while (!done && done.error().code == EAGAIN) done = plane.edit(add_host(name));
+        while (!done && done.error().kind == ErrorKind::kUnavailable) done = plane.edit(add_host(name));
         ASSERT_TRUE(done) << done.error().message;
         EXPECT_TRUE(plane.inventory()->hosts.contains(name));
       }
@@ -177,7 +177,7 @@ TEST_F(PlaneTest, RefusesEditsWhileTheStoreIsAwayAndCatchesUp) {
   here.store->go_away("connection refused");
   const auto edited = here.plane->edit(add_host("esx-03"));
   ASSERT_FALSE(edited);
-  EXPECT_EQ(edited.error().code, EAGAIN);
+  EXPECT_EQ(edited.error().kind, ErrorKind::kUnavailable);
   EXPECT_EQ(edited.error().message,
             "store fake is away (connection refused): nothing was changed: try again when it is back");
   EXPECT_TRUE(here.plane->inventory()->hosts.contains("esx-01")) << "it stays as it was";
@@ -212,7 +212,7 @@ TEST_F(PlaneTest, TellsWhenACommitIsInDoubt) {
   member.store->lose_next_answer();
   const auto edited = member.plane->edit(add_host("esx-01"));
   ASSERT_FALSE(edited);
-  EXPECT_EQ(edited.error().code, EAGAIN);
+  EXPECT_EQ(edited.error().kind, ErrorKind::kUnavailable);
   EXPECT_THAT(edited.error().message, HasSubstr("may or may not"));
   EXPECT_TRUE(member.plane->edit(add_host("esx-01"))) << "a second try finds it done";
 }
@@ -308,7 +308,7 @@ TEST_F(PlaneTest, CountsRecordsItDoesNotUnderstandAndLeavesThemAlone) {
   EXPECT_FALSE(member.plane->inventory()->hosts.contains("esx-09"));
   const auto edited = member.plane->edit(add_host("esx-09"));
   ASSERT_FALSE(edited);
-  EXPECT_EQ(edited.error().code, EBUSY);
+  EXPECT_EQ(edited.error().kind, ErrorKind::kConflict);
   EXPECT_THAT(edited.error().message, HasSubstr("config/host/esx-09"));
   EXPECT_EQ(cluster_->find("config/host/esx-09"), "[not a host");
   EXPECT_TRUE(member.plane->edit(add_host("esx-01"))) << "others go on";

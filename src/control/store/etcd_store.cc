@@ -81,7 +81,7 @@ Result<Commit> EtcdStore::commit(const Transaction& transaction) {
     if (!change.leased || !change.value) continue;
     lease = lease_->current();
     if (lease != 0) break;
-    return fail(EAGAIN,
+    return fail(ErrorKind::kUnavailable,
                 fmt::format("store {}: it has not granted this host a lease yet: wait until it is reachable; "
                             "nothing was changed",
                             description_));
@@ -92,24 +92,26 @@ Result<Commit> EtcdStore::commit(const Transaction& transaction) {
   if (held) return *held ? Commit::kCommitted : Commit::kConflict;
   const etcd::CallFailure& failure = held.error();
   if (failure.maybe_done) {
-    return fail(EAGAIN, fmt::format("{}; the change may or may not have been made", failure.sentence));
+    return fail(ErrorKind::kUnavailable,
+                fmt::format("{}; the change may or may not have been made", failure.sentence));
   }
   if (failure.code == etcd::Code::kNotFound && lease != 0) lease_->lost(lease);
-  const int code = failure.code == etcd::Code::kPermissionDenied ? EACCES : EAGAIN;
-  return fail(code, fmt::format("{}; nothing was changed", failure.sentence));
+  const std::string sentence = fmt::format("{}; nothing was changed", failure.sentence);
+  if (failure.code == etcd::Code::kPermissionDenied) return fail(EACCES, sentence);
+  return fail(ErrorKind::kUnavailable, sentence);
 }
 
 Result<std::vector<KeyValue>> EtcdStore::read_all() {
   if (!running_) return not_running();
   auto all = client_->read_all();
-  if (!all) return fail(EAGAIN, all.error().sentence);
+  if (!all) return fail(ErrorKind::kUnavailable, all.error().sentence);
   return std::move(all->records);
 }
 
 Result<std::optional<StoreHealth>> EtcdStore::health() {
   if (!running_) return not_running();
   auto status = client_->status();
-  if (!status) return fail(EAGAIN, status.error().sentence);
+  if (!status) return fail(ErrorKind::kUnavailable, status.error().sentence);
   return StoreHealth{.revision = static_cast<std::uint64_t>(status->header.revision),
                      .size_bytes = status->size_bytes,
                      .used_bytes = status->used_bytes,
@@ -120,7 +122,7 @@ Result<void> EtcdStore::forget_before(std::uint64_t revision) {
   if (!running_) return not_running();
   const auto done = client_->compact(static_cast<std::int64_t>(revision));
   if (done || done.error().code == etcd::Code::kOutOfRange) return {};
-  return fail(EAGAIN, done.error().sentence);
+  return fail(ErrorKind::kUnavailable, done.error().sentence);
 }
 
 Failure EtcdStore::not_running() const {

@@ -19,6 +19,7 @@ namespace pvrdma::control::test {
 namespace {
 
 using pvrdma::test::code_of;
+using pvrdma::test::kind_of;
 using pvrdma::test::must;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -144,7 +145,7 @@ TEST(EtcdStore, GoesOnWhereItWasAfterACutAndReadsAllAfterACompaction) {
   EXPECT_THAT(cut.trouble(), StartsWith("etcd " + relay.url() + ": "));
   other.commit(kPutA);
   other.commit({{}, {put("a", "2"), put("c", "3")}});
-  EXPECT_EQ(code_of(cut.store->commit(kPutA)), EAGAIN);
+  EXPECT_EQ(kind_of(cut.store->commit(kPutA)), ErrorKind::kUnavailable);
   relay.set(Relay::Mode::kForward);
   ASSERT_TRUE(cut.wait_has("c", "3"));
   EXPECT_EQ(cut.recorder.told().alls.size(), 1U);
@@ -173,7 +174,7 @@ TEST(EtcdStore, SaysWhenItCannotKnowWhetherAChangeWasMade) {
   ASSERT_TRUE(member.recorder.wait_connected());
   relay.set(Relay::Mode::kSwallow);
   const auto unknown = member.store->commit(kPutA);
-  ASSERT_EQ(code_of(unknown), EAGAIN);
+  ASSERT_EQ(kind_of(unknown), ErrorKind::kUnavailable);
   EXPECT_EQ(unknown.error().message,
             "etcd " + relay.url() + ": it did not answer in time; the change may or may not have been made");
   relay.set(Relay::Mode::kCut);
@@ -190,10 +191,10 @@ TEST(EtcdStore, CatchesUpWithAnEtcdThatWasKilled) {
   etcd.kill();
   ASSERT_TRUE(member.recorder.wait_away());
   const auto refused = member.store->commit(kPutA);
-  ASSERT_EQ(code_of(refused), EAGAIN);
+  ASSERT_EQ(kind_of(refused), ErrorKind::kUnavailable);
   EXPECT_THAT(refused.error().message, AllOf(StartsWith("etcd " + etcd.url() + ": "), HasSubstr("onnect"),
                                              testing::EndsWith("; nothing was changed")));
-  EXPECT_EQ(code_of(member.store->read_all()), EAGAIN);
+  EXPECT_EQ(kind_of(member.store->read_all()), ErrorKind::kUnavailable);
   etcd.restart();
   etcd.ctl({"put", "/pvrdma/v1/meanwhile", "2"});
   ASSERT_TRUE(member.wait_has("meanwhile", "2"));
@@ -247,7 +248,8 @@ TEST(EtcdStore, GetsANewLeaseWhenEtcdStalledForLongerThanTheOldOne) {
   EXPECT_THAT(member.trouble(), StartsWith("etcd " + etcd.url() + ": "));
   // Longer than the lease: without a lease, the store does not even try a leased put.
   Result<Commit> refused = Commit::kCommitted;
-  while (code_of(refused = member.store->commit({{}, {put_leased("live", "2")}})) != EAGAIN ||
+  while (kind_of(refused = member.store->commit({{}, {put_leased("live", "2")}})) !=
+             ErrorKind::kUnavailable ||
          refused.error().message.find("lease") == std::string::npos) {
     ASSERT_FALSE(refused);
   }
@@ -298,7 +300,7 @@ TEST(EtcdStore, AuthenticatesAndAgainWhenEtcdForgot) {
 
   Member nobody(config_of({etcd.url()}));
   ASSERT_TRUE(nobody.wait_trouble("user name is empty"));
-  EXPECT_EQ(code_of(nobody.store->commit(kPutA)), EAGAIN);
+  EXPECT_EQ(kind_of(nobody.store->commit(kPutA)), ErrorKind::kUnavailable);
   config.password = "wrong";
   Member wrong(config);
   ASSERT_TRUE(wrong.wait_trouble("invalid user ID or password"));
@@ -372,7 +374,7 @@ TEST(EtcdStore, SpeaksTlsAndChecksWhoIsThere) {
     Member refused(wrong);
     ASSERT_TRUE(refused.recorder.wait_away());
     EXPECT_THAT(refused.trouble(), StartsWith("etcd " + wrong.endpoints[0] + ": "));
-    EXPECT_EQ(code_of(refused.store->commit({{}, {put("evil", "1")}})), EAGAIN);
+    EXPECT_EQ(kind_of(refused.store->commit({{}, {put("evil", "1")}})), ErrorKind::kUnavailable);
     EXPECT_TRUE(refused.recorder.told().alls.empty());
   }
   EXPECT_FALSE(member.recorder.told().has("evil"));
@@ -451,7 +453,9 @@ TEST(EtcdStore, RefusesAConfigurationThatCannotWork) {
     Recorder recorder;
     const auto store = make_etcd_store(config);
     const auto started = store->start(recorder);
-    EXPECT_EQ(code_of(store->commit(kPutA)), started ? EAGAIN : ENOTCONN);
+    const auto refused = store->commit(kPutA);
+    EXPECT_EQ(kind_of(refused), started ? ErrorKind::kUnavailable : ErrorKind::kInternal);
+    EXPECT_EQ(code_of(refused), started ? 0 : ENOTCONN);
     return started ? std::string() : started.error().message;
   };
   EXPECT_THAT(refusal(config_of({})), StartsWith("etcd has no endpoint"));

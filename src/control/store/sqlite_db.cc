@@ -52,8 +52,11 @@ Result<std::string> SqliteDb::ask(const char* sql) {
 Error SqliteDb::error(int code) const {
   const int system_errno = db_ == nullptr ? 0 : sqlite3_system_errno(db_);
   const auto sentence = [&](std::string_view reason) { return fmt::format("store {}: {}", path_, reason); };
+  const auto unavailable = [&](std::string_view reason) {
+    return Error{0, sentence(reason), ErrorKind::kUnavailable};
+  };
   if (disk_full(code, system_errno)) {
-    return Error{EAGAIN, sentence("the disk is full or the quota is used up: free some space")};
+    return unavailable("the disk is full or the quota is used up: free some space");
   }
   switch (code & 0xff) {
     case SQLITE_READONLY:
@@ -67,9 +70,9 @@ Error SqliteDb::error(int code) const {
                                         sqlite3_errstr(code)))};
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return Error{EAGAIN, sentence("another program has locked the file: end that program")};
+      return unavailable("another program has locked the file: end that program");
     case SQLITE_NOMEM:
-      return Error{EAGAIN, sentence("there is not enough memory")};
+      return unavailable("there is not enough memory");
     case SQLITE_CANTOPEN:
       return Error{EACCES, sentence(with_errno("the file cannot be opened: check that its folder exists and "
                                                "that the daemon may write there",
@@ -77,8 +80,7 @@ Error SqliteDb::error(int code) const {
     case SQLITE_IOERR:
       // After a failed write the change is not in the file. After a failed sync that is uncertain.
       if (code == SQLITE_IOERR_WRITE) {
-        return Error{EAGAIN,
-                     sentence("the file cannot be written: check the disk's space, quotas and health")};
+        return unavailable("the file cannot be written: check the disk's space, quotas and health");
       }
       return Error{EIO,
                    sentence(with_errno(fmt::format("the file cannot be read or written (error {} of SQLite): "

@@ -1,7 +1,7 @@
 // SqliteDb and SqliteStatement: a connection to one SQLite file and its prepared statements, with errors as
 // sentences that name the file, the reason and the fix.
 //
-// Codes of errors: EAGAIN (cannot be written now: disk full, locked by another program), EROFS, EBADMSG
+// Errors: kUnavailable (cannot be written now: disk full, locked by another program), EROFS, EBADMSG
 // (damaged, or not a database), EACCES, EIO. Thread: one at a time (opened without SQLite's own mutexes).
 #pragma once
 

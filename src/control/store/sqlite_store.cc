@@ -182,7 +182,7 @@ Result<void> SqliteStore::start(StoreObserver& observer) {
     // A full disk does not prevent the start: everything can be read, and space may become free.
     if (removed) {
       leftovers_ = false;
-    } else if (removed.error().code != EAGAIN) {
+    } else if (removed.error().kind != ErrorKind::kUnavailable) {
       open_.reset();
       return Failure(removed.error());
     }

@@ -21,6 +21,7 @@ namespace pvrdma::control::test {
 namespace {
 
 using pvrdma::test::code_of;
+using pvrdma::test::kind_of;
 using pvrdma::test::must;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -227,8 +228,8 @@ TEST_F(SqliteStoreTest, GoesOnWhenThereIsSpaceAgain) {
   const auto again = store->commit({{{"a", "1"}}, {put("a", "2"), put("big", std::string(1 << 20, 'x'))}});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 
-  ASSERT_EQ(code_of(refused), EAGAIN) << refused.error().message;
-  EXPECT_EQ(code_of(again), EAGAIN);
+  ASSERT_EQ(kind_of(refused), ErrorKind::kUnavailable) << refused.error().message;
+  EXPECT_EQ(kind_of(again), ErrorKind::kUnavailable);
   const std::string why =
       "store " + path_ + ": the file cannot be written: check the disk's space, quotas and health";
   EXPECT_EQ(refused.error().message, why + "; nothing was changed");
@@ -264,7 +265,8 @@ TEST_F(SqliteStoreTest, SurvivesAFullFileSystem) {
     for (int i = 0; i < 100; ++i) {
       const auto done = store->commit({{}, {put("a", "2"), put(std::to_string(i), std::string(8000, 'x'))}});
       if (done) return 10;
-      if (done.error().code == EAGAIN && done.error().message.find("disk is full") != std::string::npos)
+      if (done.error().kind == ErrorKind::kUnavailable &&
+          done.error().message.find("disk is full") != std::string::npos)
         ++refusals;
     }
     if (refusals != 100 || recorder.told().connected()) return 11;
@@ -297,7 +299,7 @@ TEST_F(SqliteStoreTest, ComesBackByItselfWhenAnotherProgramLetsGoOfTheFile) {
   must(store->commit({{}, {put("a", "1")}}));
   Locker other(path_);
   const auto refused = store->commit({{}, {put("a", "2")}});
-  ASSERT_EQ(code_of(refused), EAGAIN);
+  ASSERT_EQ(kind_of(refused), ErrorKind::kUnavailable);
   const std::string why = "store " + path_ + ": another program has locked the file: end that program";
   EXPECT_EQ(refused.error().message, why + "; nothing was changed");
   EXPECT_EQ(recorder.told().connections.back(), std::pair(false, why));

@@ -96,7 +96,7 @@ class Store {
   virtual void stop(LeasedRecords records) = 0;
 
   // Error: the store cannot be reached, cannot be written, or did not answer in time. The sentence says
-  // whether the change may have been made. Code EAGAIN: a later attempt may succeed.
+  // whether the change may have been made. kUnavailable: a later attempt may succeed.
   virtual Result<Commit> commit(const Transaction& transaction) = 0;
 
   virtual Result<std::vector<KeyValue>> read_all() = 0;

@@ -107,7 +107,8 @@ class Loopback {
       if (!count) return fail(ENODEV, "the device is gone");
       now = clock_.now();
       if (*count == 0) {
-        if (now - last > kPatience) return fail(ETIMEDOUT, "the device completes no work requests");
+        if (now - last > kPatience)
+          return fail(ErrorKind::kUnavailable, "the device completes no work requests");
         if (wait_) wait_();
         continue;
       }
@@ -190,10 +191,8 @@ Result<HcaCheck> check_nic(const std::shared_ptr<Nic>& nic, const CheckOptions& 
   const auto long_sends = sends ? loop.sends(kSlotBytesOfCheck, options.time) : sends;
   const auto alone = long_sends ? loop.reads(kShortBytes, options.time, 1) : long_sends;
   const auto reads = alone ? loop.reads(kSlotBytesOfCheck, options.time) : alone;
-  const auto long_reads = reads ? loop.reads(kLongBytes, options.time) : reads;
-  if (!long_reads)
-    return fail(long_reads.error().code,
-                fmt::format("RDMA device {}: {}", nic->name(), long_reads.error().message));
+  auto long_reads = reads ? loop.reads(kLongBytes, options.time) : reads;
+  if (!long_reads) return Failure(std::move(long_reads).error().in("RDMA device " + nic->name()));
   found.sends = whole(*sends);
   found.send_bytes = whole(*long_sends * kSlotBytesOfCheck);
   found.read_bytes = whole(*reads * kSlotBytesOfCheck);

@@ -54,7 +54,8 @@ class HcaChecker {
  public:
   virtual ~HcaChecker() = default;
   // Blocks for some seconds. Errors: one sentence that says what the device refused, or that its port is
-  // down. ENOENT: there is no such device; EINVAL: there are several; EBUSY: a measurement is in progress.
+  // down. kNotFound: there is no such device; kInvalid: there are several; kConflict: a measurement is in
+  // progress.
   virtual Result<HcaCheck> check(const HcaCheckWish& wish) = 0;
 };
 

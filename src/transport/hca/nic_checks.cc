@@ -1,7 +1,6 @@
 #include "transport/hca/nic_checks.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/core.h>
 #include <string>
 #include <vector>
@@ -17,22 +16,25 @@ struct Nobody final : NicUser {
 
 Result<std::string> find_device(const std::string& wanted) {
   const std::vector<std::string> devices = rdma_devices();
-  if (devices.empty()) return fail(ENOENT, "this host has no RDMA device");
+  if (devices.empty()) return fail(ErrorKind::kNotFound, "this host has no RDMA device");
   std::string names;
   for (const std::string& each : devices) names += (names.empty() ? "" : ", ") + each;
   if (wanted.empty()) {
     if (devices.size() == 1) return devices.front();
-    return fail(EINVAL, fmt::format("this host has several RDMA devices: name one of {}", names));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("this host has several RDMA devices: name one of {}", names));
   }
   if (std::ranges::find(devices, wanted) != devices.end()) return wanted;
-  return fail(ENOENT, fmt::format("this host has no RDMA device {}: there are {}", wanted, names));
+  return fail(ErrorKind::kNotFound,
+              fmt::format("this host has no RDMA device {}: there are {}", wanted, names));
 }
 
 }  // namespace
 
 Result<HcaCheck> NicChecks::check(const HcaCheckWish& wish) {
   const std::unique_lock lock(one_at_a_time_, std::try_to_lock);
-  if (!lock) return fail(EBUSY, "an RDMA device is being checked: try again when that is over");
+  if (!lock)
+    return fail(ErrorKind::kConflict, "an RDMA device is being checked: try again when that is over");
   const auto device = find_device(wish.device);
   if (!device) return Failure(device.error());
   Nobody nobody;

@@ -32,7 +32,7 @@ Result<void> wait_for(int fd, short events, Instant until) {
     const int ready = ::poll(&state, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return fail(errno, std::generic_category().message(errno));
-    if (ready == 0 && left <= 0) return fail(ETIMEDOUT, "no answer in time");
+    if (ready == 0 && left <= 0) return fail(ErrorKind::kUnavailable, ETIMEDOUT, "no answer in time");
   }
 }
 
@@ -42,9 +42,9 @@ Result<std::unique_ptr<Call>> Call::dial(const std::string& host_name, const IpA
                                          const TcpPeer& peer, const std::string& congestion_control,
                                          const tls::Context* tls) {
   const Instant until = Instant::now() + kHandshakeTime;
-  const auto refuse = [&peer](const Error& why) {
-    return fail(why.code, fmt::format("host {} at {} cannot be called: {}", peer.name,
-                                      peer.address.to_string(), why.message));
+  const auto refuse = [&peer](Error why) {
+    return Failure(std::move(why).in(
+        fmt::format("host {} at {} cannot be called", peer.name, peer.address.to_string())));
   };
   auto socket = begin_connect(from, peer.address, peer.port, congestion_control);
   if (!socket) return refuse(socket.error());
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Call>> Call::dial(const std::string& host_name, const IpA
   int code = 0;
   socklen_t length = sizeof(code);
   if (::getsockopt(socket->get(), SOL_SOCKET, SO_ERROR, &code, &length) != 0) code = errno;
-  if (code != 0) return refuse({code, std::generic_category().message(code)});
+  if (code != 0) return refuse({.code = code, .message = std::generic_category().message(code)});
   std::unique_ptr<Stream> stream;
   if (tls != nullptr) {
     auto secure = tls->client(*std::move(socket));
