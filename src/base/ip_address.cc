@@ -24,7 +24,7 @@ Result<IpAddress> IpAddress::parse(std::string_view text) {
     return address;
   }
   return fail(ErrorKind::kInvalid,
-              fmt::format("\"{}\" is no IP address: write it as 192.168.1.5 or fd00::5", text));
+              fmt::format("\"{}\" is not an IP address: write it as 192.168.1.5 or fd00::5", text));
 }
 
 Result<IpAddress> IpAddress::from(const sockaddr_storage& address) {
@@ -72,7 +72,7 @@ Result<IpNetwork> IpNetwork::parse(std::string_view text) {
   const auto address = IpAddress::parse(text.substr(0, slash));
   if (!address) {
     return fail(ErrorKind::kInvalid,
-                fmt::format("\"{}\" is no IP address or network: write it as 192.168.1.5 or "
+                fmt::format("\"{}\" is not an IP address or network: write it as 192.168.1.5 or "
                             "192.168.1.0/24",
                             text));
   }

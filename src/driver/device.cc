@@ -88,7 +88,7 @@ Result<> Device::check_caps() const {
                 fmt::format("GID types {:#x} do not match device version {}", caps_.gid_types, version_));
   }
   if (!std::has_single_bit(caps_.max_uar)) {
-    return fail(ENOMEM, fmt::format("max_uar {} is no power of two", caps_.max_uar));
+    return fail(ENOMEM, fmt::format("max_uar {} is not a power of two", caps_.max_uar));
   }
   if (caps_.max_qp == 0 || caps_.max_qp > 65535 || caps_.max_cq == 0 || caps_.gid_tbl_len == 0) {
     return fail(EFAULT, fmt::format("max_qp {}, max_cq {}, gid_tbl_len {}: out of range", caps_.max_qp,

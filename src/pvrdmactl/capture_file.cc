@@ -34,7 +34,7 @@ Result<void> CaptureFile::take(std::string_view bytes) {
     const std::string_view left = std::string_view(rest_).substr(whole);
     const auto length = number_at<std::uint32_t>(left, 4);
     if (length < kBlockBytesMin || length > kBlockBytesMax || length % 4 != 0)
-      return fail("the daemon's answer is no pcapng file: is it another version?");
+      return fail("the daemon's answer is not a pcapng file: is it another version?");
     if (left.size() < length) break;
     count(left.substr(0, length));
     whole += length;

@@ -53,7 +53,7 @@ Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t size, cons
 }
 
 Failure no_checkpoint(const std::string& file) {
-  return fail(EINVAL, fmt::format("{} is no checkpoint, or one that was not finished", file));
+  return fail(EINVAL, fmt::format("{} is not a checkpoint, or is an incomplete one", file));
 }
 
 struct Place {

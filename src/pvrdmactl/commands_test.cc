@@ -602,7 +602,7 @@ TEST(FaultCommands, AskForFaults) {
        {"2", "1.1", "-0.1", "nan", "NaN", "inf", "1e-3", "0,1", ".", "0.0.1", "0x1"}) {
     EXPECT_EQ(asked("fault add --adapter VM-01 --drop=" + wrong),
               "--drop: \"" + wrong +
-                  "\" is no probability: it takes 0 to 1, such as 0.01: see pvrdmactl fault add --help");
+                  "\" is not a probability: it takes 0 to 1, such as 0.01: see pvrdmactl fault add --help");
   }
   EXPECT_NE(asked("fault add --drop 0.1").find("needs --adapter"), std::string::npos);
 }

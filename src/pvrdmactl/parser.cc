@@ -130,7 +130,7 @@ class Parser {
     const Argument* argument = own != nullptr ? own : global != nullptr ? global : early;
     if (argument == nullptr) {
       const std::string name = is_visible(option.written()) ? option.written() : "...";
-      return mistake(fmt::format("\"{}\" is no option of {}", name, spoken()));
+      return mistake(fmt::format("\"{}\" is not an option of {}", name, spoken()));
     }
     if (argument->kind == Kind::kFlag) {
       if (option.value) return mistake(fmt::format("{} takes no value", option.written()));
@@ -208,7 +208,7 @@ class Parser {
     }
     // The host was given before the words, but the command has no host.
     if (result_.values.contains("host") && find_argument(command.arguments, "host") == nullptr) {
-      return mistake(fmt::format("\"--host\" is no option of {}", spoken()));
+      return mistake(fmt::format("\"--host\" is not an option of {}", spoken()));
     }
     return {};
   }
@@ -225,16 +225,16 @@ Result<std::string> checked_value(const Argument& argument, const std::string& v
   switch (argument.kind) {
     case Kind::kName:
       if (is_name(value)) return value;
-      return wrong(argument, value, fmt::format("no name: it takes {}", kNameRule));
+      return wrong(argument, value, fmt::format("not a name: it takes {}", kNameRule));
     case Kind::kNumber:
       if (is_number(value)) return value;
-      return wrong(argument, value, "no number from 0 to 4294967295");
+      return wrong(argument, value, "not a number from 0 to 4294967295");
     case Kind::kMemory:
       if (value == "all" || is_number(value)) return value;
       return wrong(argument, value, "neither a number of MiB nor \"all\"");
     case Kind::kProbability:
       if (is_probability(value)) return value;
-      return wrong(argument, value, "no probability: it takes 0 to 1, such as 0.01");
+      return wrong(argument, value, "not a probability: it takes 0 to 1, such as 0.01");
     case Kind::kBool:
       if (value == "true" || value == "1" || value == "yes") return "true";
       if (value == "false" || value == "0" || value == "no") return "false";
@@ -254,7 +254,7 @@ Result<std::string> checked_value(const Argument& argument, const std::string& v
     case Kind::kText:
     case Kind::kTexts:
       if (is_visible(value)) return value;
-      return wrong(argument, value, "no printable ASCII");
+      return wrong(argument, value, "not printable ASCII");
     case Kind::kFile:
     case Kind::kFlag:
       break;

@@ -83,11 +83,11 @@ TEST(Parser, NamesTheMistakeAndTheWayToHelp) {
   EXPECT_EQ(mistake({"adapter", "list", "x"}),
             "pvrdmactl adapter list takes no \"x\": see pvrdmactl adapter list --help");
   EXPECT_EQ(mistake({"adapter", "list", "--frob"}),
-            "\"--frob\" is no option of pvrdmactl adapter list: see pvrdmactl adapter list --help");
+            "\"--frob\" is not an option of pvrdmactl adapter list: see pvrdmactl adapter list --help");
   EXPECT_EQ(mistake({"adapter", "list", "-q"}),
-            "\"-q\" is no option of pvrdmactl adapter list: see pvrdmactl adapter list --help");
+            "\"-q\" is not an option of pvrdmactl adapter list: see pvrdmactl adapter list --help");
   EXPECT_EQ(mistake({"--host", "b", "adapter", "list"}),
-            "\"--host\" is no option of pvrdmactl adapter list: see pvrdmactl adapter list --help");
+            "\"--host\" is not an option of pvrdmactl adapter list: see pvrdmactl adapter list --help");
   EXPECT_EQ(mistake({"rdma", "device", "stats", "get", "-d"}),
             "-d needs a value: see pvrdmactl rdma device stats get --help");
   EXPECT_EQ(mistake({"rdma", "device", "stats", "get", "-d", "a", "-d", "b"}),
@@ -102,16 +102,17 @@ TEST(Parser, ChecksValues) {
   };
   for (const std::string name : {"a/../b", "..", ".", "", "a b", "a?b", "ä"}) {
     EXPECT_TRUE(refused({"vm", "get", name})
-                    .ends_with("is no name: it takes 1 to 64 letters, digits, '.', '_' and '-'"))
+                    .ends_with("is not a name: it takes 1 to 64 letters, digits, '.', '_' and '-'"))
         << name;
   }
   EXPECT_TRUE(parsed({"vm", "get", std::string(64, 'x')}));
   EXPECT_FALSE(parsed({"vm", "get", std::string(65, 'x')}));
   EXPECT_EQ(refused({"vm", "upgrade", "a", "--hw", "14x"}),
-            "--hw: \"14x\" is no number from 0 to 4294967295");
-  EXPECT_EQ(refused({"vm", "upgrade", "a", "--hw", "-1"}), "--hw: \"-1\" is no number from 0 to 4294967295");
+            "--hw: \"14x\" is not a number from 0 to 4294967295");
+  EXPECT_EQ(refused({"vm", "upgrade", "a", "--hw", "-1"}),
+            "--hw: \"-1\" is not a number from 0 to 4294967295");
   EXPECT_EQ(refused({"vm", "upgrade", "a", "--hw", "4294967296"}),
-            "--hw: \"4294967296\" is no number from 0 to 4294967295");
+            "--hw: \"4294967296\" is not a number from 0 to 4294967295");
   EXPECT_EQ(refused({"vm", "set", "a", "--reserve", "most"}),
             "--reserve: \"most\" is neither a number of MiB nor \"all\"");
   EXPECT_EQ(refused({"vm", "set", "a", "--protocol", "v3"}),
@@ -120,7 +121,7 @@ TEST(Parser, ChecksValues) {
   EXPECT_EQ(refused({"network", "firewall", "ruleset", "set", "-r", "pvrdma", "-e", "maybe"}),
             "--enabled: \"maybe\" is neither true nor false");
   EXPECT_EQ(refused({"system", "settings", "advanced", "set", "-o", "/a", "-s", "\xff"}),
-            "--string-value: \"...\" is no printable ASCII");
+            "--string-value: \"...\" is not printable ASCII");
 }
 
 TEST(Parser, ChecksWhatBelongsTogether) {

@@ -28,8 +28,9 @@ std::string names_of(const Json& list, const char* key) {
 Result<std::string> device_of(const Values& values, std::string_view option) {
   const std::string& name = values.find(option)->second;
   if (is_interface_name(name)) return name;
-  return fail(fmt::format(
-      "--{}: \"{}\" is no network device: it takes 1 to 15 letters, digits, '.', '_' and '-'", option, name));
+  return fail(
+      fmt::format("--{}: \"{}\" is not a network device: it takes 1 to 15 letters, digits, '.', '_' and '-'",
+                  option, name));
 }
 
 Result<void> check_member(const Json& dvs, const std::string& host) {
@@ -37,7 +38,7 @@ Result<void> check_member(const Json& dvs, const std::string& host) {
   const bool is_member =
       std::ranges::any_of(members, [&](const Json& member) { return text_at(member, "host") == host; });
   if (is_member) return {};
-  return fail(fmt::format("host {} is no member of the distributed switch {}: its members are {}", host,
+  return fail(fmt::format("host {} is not a member of the distributed switch {}: its members are {}", host,
                           text_at(dvs, "name"), names_of(members, "host")));
 }
 
@@ -92,7 +93,7 @@ Result<RoceRules::Guest> guest_of(const Json& vms, std::string_view pair) {
   const std::size_t equals = pair.find('=');
   if (equals == std::string_view::npos || !is_interface_name(pair.substr(equals + 1))) {
     return fail(
-        fmt::format("--taps: \"{}\" is no VM and its tap: write VM-01=tap1, with commas between", pair));
+        fmt::format("--taps: \"{}\" is not a VM and its tap: write VM-01=tap1, with commas between", pair));
   }
   const std::string name(pair.substr(0, equals));
   for (const Json& vm : vms) {

@@ -124,16 +124,17 @@ TEST_F(RoceCommand, SaysWhatIsMissing) {
   EXPECT_EQ(printed("esx-02 --bridge br0 --taps VM-01=tap1"),
             "--taps: no VM \"VM-01\" of that host and network: there are VM-02");
   EXPECT_EQ(printed("esx-01 --bridge br0 --taps VM-01"),
-            "--taps: \"VM-01\" is no VM and its tap: write VM-01=tap1, with commas between");
+            "--taps: \"VM-01\" is not a VM and its tap: write VM-01=tap1, with commas between");
   EXPECT_EQ(printed("esx-01 --bridge br0 --taps VM-01=$(reboot)"),
-            "--taps: \"VM-01=$(reboot)\" is no VM and its tap: write VM-01=tap1, with commas between");
+            "--taps: \"VM-01=$(reboot)\" is not a VM and its tap: write VM-01=tap1, with commas between");
   EXPECT_EQ(printed("esx-01 --bridge br0 --taps VM-01=tap1,VM-04=tap1"),
             "--taps: \"VM-01=tap1,VM-04=tap1\" has a VM or tap that another has: give each once");
   EXPECT_EQ(printed("esx-03 --bridge br0"),
-            "host esx-03 is no member of the distributed switch DSwitch: its members are esx-01, esx-02");
-  EXPECT_EQ(printed("esx-01 --bridge a-very-long-name"),
-            "--bridge: \"a-very-long-name\" is no network device: it takes 1 to 15 letters, digits, '.', '_' "
-            "and '-'");
+            "host esx-03 is not a member of the distributed switch DSwitch: its members are esx-01, esx-02");
+  EXPECT_EQ(
+      printed("esx-01 --bridge a-very-long-name"),
+      "--bridge: \"a-very-long-name\" is not a network device: it takes 1 to 15 letters, digits, '.', '_' "
+      "and '-'");
   EXPECT_EQ(printed("esx-01 --bridge br0 --portgroup pg1"),
             "no port group pg1 of the distributed switch DSwitch allows native endpoints: pvrdmactl dvs "
             "portgroup set "

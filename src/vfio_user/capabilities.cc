@@ -104,7 +104,7 @@ std::string encode_capabilities(const Capabilities& capabilities) {
 Decoded<Capabilities> decode_capabilities(std::string_view text) {
   Reader reader;
   if (!nlohmann::json::sax_parse(text, &reader) || !reader.is_object()) {
-    return tl::unexpected(Refusal{0, "has capabilities that are no JSON object"});
+    return tl::unexpected(Refusal{0, "has capabilities that are not a JSON object"});
   }
   if (reader.wrong()) return tl::unexpected(Refusal{0, "has a capability of the wrong type or range"});
   return reader.result();

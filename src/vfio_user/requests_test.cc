@@ -160,7 +160,7 @@ TEST_F(RequestsTest, RepliesThatLieEndTheSession) {
          return reply(id, Command::kDmaRead, bytes_of(wire::DmaAccess{kAddress + 1, 8}, std::uint64_t{0}));
        },
        "another range"},
-      {[&](std::uint16_t id) { return reply(id, Command::kRegionRead, {}); }, "is no command"},
+      {[&](std::uint16_t id) { return reply(id, Command::kRegionRead, {}); }, "is not a command"},
       {[](std::uint16_t id) {
          return error_answer(static_cast<std::uint16_t>(id + 1), Command::kDmaRead, EINVAL);
        },

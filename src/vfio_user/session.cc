@@ -99,7 +99,7 @@ Session::Verdict Session::execute(Message& message) {
     return take_reply(message);
   }
   if ((header.flags & kFlagTypeMask) != kFlagTypeCommand) {
-    return protocol_error(message, fmt::format("is no command (flags {:#x})", header.flags));
+    return protocol_error(message, fmt::format("is not a command (flags {:#x})", header.flags));
   }
   if (message.fds.size() > max_fds(header.command)) {
     return protocol_error(message, fmt::format("carries {} file descriptors; {} are possible",

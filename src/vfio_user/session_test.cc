@@ -100,8 +100,8 @@ TEST_F(SessionTest, WhatEndsAStreamBeforeVersion) {
       {message(0, Command{77}), "UNKNOWN message that comes before VERSION"},
       {message(0, Command::kVersion, version_payload("{}", {1, 0})), "asks for version 1.0"},
       {message(0, Command::kVersion), "is shorter"},
-      {message(0, Command::kVersion, version_payload("nonsense")), "no JSON object"},
-      {message(0, Command::kVersion, version_payload("{}"), kFlagTypeReply), "is no command"},
+      {message(0, Command::kVersion, version_payload("nonsense")), "not a JSON object"},
+      {message(0, Command::kVersion, version_payload("{}"), kFlagTypeReply), "is not a command"},
   };
   for (const auto& row : table) {
     start_anew();
@@ -123,7 +123,7 @@ TEST_F(SessionTest, WhatEndsAStreamLater) {
       {message(1, Command::kRegionWrite, Bytes(8)), "is shorter"},
       {message(1, Command::kRegionRead, Bytes(8)),
        "REGION_READ message that does not have its command's size"},
-      {message(1, Command::kRegionRead, access, kFlagTypeReply), "is no command (flags 0x1)"},
+      {message(1, Command::kRegionRead, access, kFlagTypeReply), "is not a command (flags 0x1)"},
       {message(1, Command::kReset, Bytes(1)), "DEVICE_RESET message"},
       {message(1, Command::kDmaMap, Bytes(31)), "DMA_MAP message"},
       {message(1, Command::kDmaUnmap, Bytes(23)), "DMA_UNMAP message"},

@@ -102,11 +102,11 @@ Result<Json> Monitor::answer(std::string_view command) {
     const auto line = read_line(until);
     if (!line) return Failure(line.error());
     Json said = parse_json(*line);
-    if (!said.is_object()) return give_up(EPROTO, "a line that is no JSON object");
+    if (!said.is_object()) return give_up(EPROTO, "a line that is not a JSON object");
     if (said.contains("event")) continue;
     if (said.contains("return")) return std::move(said["return"]);
     const auto error = said.find("error");
-    if (error == said.end()) return give_up(EPROTO, "an object that is no answer");
+    if (error == said.end()) return give_up(EPROTO, "an object that is not an answer");
     const auto why = text_of(*error, "desc");
     return fail(EREMOTEIO, fmt::format("QEMU refuses {}: {}", command, why ? *why : "without a reason"));
   }

@@ -24,7 +24,7 @@ Result<LinkName> parse_link_name(std::string_view text) {
   const std::size_t colon = text.find(':');
   const auto kind = from_text<LinkKind>(text.substr(0, colon));
   if (colon == std::string_view::npos || !kind) {
-    return fail("is no RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
+    return fail("is not a RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
   }
   LinkName link{*kind, std::string(text.substr(colon + 1))};
   if (link.is_device()) {

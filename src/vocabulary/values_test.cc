@@ -66,7 +66,7 @@ TEST(LinkName, SaysWhatIsWrong) {
     const auto link = parse_link_name(text);
     return link ? "" : link.error().message;
   };
-  const std::string kinds = "is no RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH";
+  const std::string kinds = "is not a RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH";
   for (const char* text : {"", "tap", "pvroce0", "veth:eth0", ":eth0", "TAP:eth0", " tap:eth0"}) {
     EXPECT_EQ(mistake(text), kinds) << text;
   }

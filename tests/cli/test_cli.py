@@ -108,7 +108,7 @@ MISTAKES = {
                                   "registered_mib, rings_mib, mapped_mib, commands_per_s, doorbells_per_s"),
     "budget": ({"qps": 2}, "{f}:9: [[adapter]] qps = 2 is not allowed: it takes a number from 4 to 32768"),
     "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),
-    "hardware version": ({"hardware_version": 12}, "{f}:8: [[adapter]] hardware_version = 12 is no hardware version "
+    "hardware version": ({"hardware_version": 12}, "{f}:8: [[adapter]] hardware_version = 12 is not a hardware version "
                                                    f"with PVRDMA: {ALLOWED_VERSIONS}"),
     "mac": ({"mac": "01:00:5e:00:00:01"}, '{f}:7: [[adapter]] mac = "01:00:5e:00:00:01" is a multicast address: give '
                                           "the MAC of the VM's vmxnet3 adapter, its first byte is even"),
@@ -143,7 +143,7 @@ def test_a_mistake_in_the_file_is_one_sentence(case: str, check: list[str], tmp_
     ([], "there is nothing to serve: give --config FILE or --adapter: see pvrdmad --help"),
     (["--bogus"], "The following argument was not expected: --bogus: see pvrdmad --help"),
     (["--config", "/nowhere/x"], "cannot read the configuration /nowhere/x: No such file or directory"),
-    (["--adapter", "VM-01"], '--adapter VM-01: "VM-01" is no KEY=VALUE: write '
+    (["--adapter", "VM-01"], '--adapter VM-01: "VM-01" is not KEY=VALUE: write '
                              "name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14"),
     (["--adapter", "name=a,socket=/nowhere/a.sock,mac=52:54:00:12:34:51,hw=14"],
      "adapter a: vfio-user socket /nowhere/a.sock: there is no directory /nowhere: create it or choose another path"),
@@ -156,7 +156,7 @@ def test_a_mistake_on_the_command_line_is_one_sentence(arguments: list[str], sen
 def test_a_core_that_is_not_there_is_named_with_those_that_are() -> None:
     done = run(PVRDMAD, "--adapter", "name=a,socket=/nowhere/a.sock,mac=52:54:00:12:34:51,hw=14", "--dedicated-core", "8191")
     assert done.returncode == 2
-    sentence = r"pvrdmad: --dedicated-core: \[daemon\] dedicated_core = 8191 is no core of this host that the daemon may use: "
+    sentence = r"pvrdmad: --dedicated-core: \[daemon\] dedicated_core = 8191 is not a core of this host that the daemon may use: "
     assert re.fullmatch(sentence + r"allowed are \d+([-, ]+\d+)*\n", done.stderr), done.stderr
 
 

@@ -164,7 +164,7 @@ def test_output_nobody_can_take_is_exit_code_1() -> None:
     ("frob", 'there is no command "pvrdmactl frob": see pvrdmactl --help'),
     ("rdma frob list", 'there is no command "pvrdmactl rdma frob": see pvrdmactl rdma --help'),
     ("adapter get", "pvrdmactl adapter get needs NAME: see pvrdmactl adapter get --help"),
-    ("adapter get a/../b", 'NAME: "a/../b" is no name: it takes 1 to 64 letters, digits, \'.\', \'_\' and \'-\': see '
+    ("adapter get a/../b", 'NAME: "a/../b" is not a name: it takes 1 to 64 letters, digits, \'.\', \'_\' and \'-\': see '
                            "pvrdmactl adapter get --help"),
     ("version --server http://h:1", 'the server "http://h:1" must be https://HOST:PORT, an IPv6 address in brackets: '
                                     "see pvrdmactl --help"),

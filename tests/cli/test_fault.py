@@ -137,7 +137,7 @@ def test_mistakes_are_one_sentence(daemon: Daemon) -> None:
     for value in ("2", "nan", "-1"):
         done = daemon.ctl("fault", "add", "--adapter", "VM-01", f"--drop={value}")
         assert done.returncode == 2
-        assert "is no probability: it takes 0 to 1" in done.stderr
+        assert "is not a probability: it takes 0 to 1" in done.stderr
     done = daemon.ctl("fault", "add", "--adapter", "VM-09", "--drop", "0.1")
     assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no adapter VM-09: see the list of adapters\n")
     done = daemon.ctl("fault", "add", "--adapter", "VM-01")

@@ -128,7 +128,7 @@ def test_what_is_refused_changes_nothing(own_cluster: ClusterFactory, tmp_path: 
     first.start_waiting()
     cut = tmp_path / "cut"
     cut.write_bytes(file.read_bytes()[:-1])
-    assert "is no checkpoint" in _refused(cluster, "vm", "restore", "VM-01", str(cut))
+    assert "is not a checkpoint" in _refused(cluster, "vm", "restore", "VM-01", str(cut))
     other = _checkpoint(cluster, second, tmp_path)
     assert "name" in _refused(cluster, "vm", "restore", "VM-01", str(other))
     flipped = bytearray(file.read_bytes())

@@ -155,11 +155,11 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
        "pvrdmad.toml:3: [host] vmnics = \"eth0\" has the wrong type: it takes a list of strings, such as "
        "[\"eth1\", \"eth2\"]"},
       {host + "vmnics = [\"eth0\", \"eth0\"]\n",
-       "pvrdmad.toml:3: [host] vmnics = [\"eth0\", \"eth0\"] is no list of network interfaces: give each "
+       "pvrdmad.toml:3: [host] vmnics = [\"eth0\", \"eth0\"] is not a list of network interfaces: give each "
        "one's name "
        "once"},
       {host + "socket_folder = \"run\"\n",
-       "pvrdmad.toml:3: [host] socket_folder = \"run\" is no absolute path: begin it with /"},
+       "pvrdmad.toml:3: [host] socket_folder = \"run\" is not an absolute path: begin it with /"},
       {"[store]\ntype = \"sqlite\"\n[[adapter]]\n",
        "pvrdmad.toml:3: [[adapter]] lacks name: add name = \"VM-01\""},
       {host + "[store]\ntype = \"consul\"\n",
@@ -169,7 +169,7 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
       {host + "[store]\ntype = \"etcd\"\n",
        "pvrdmad.toml:3: [store] lacks endpoints: add endpoints = [\"http://10.0.0.1:2379\"]"},
       {host + "[store]\ntype = \"etcd\"\nendpoints = [\"10.0.0.1\"]\n",
-       "pvrdmad.toml:5: [store] endpoints = [\"10.0.0.1\"] is no list of endpoints: write each as "
+       "pvrdmad.toml:5: [store] endpoints = [\"10.0.0.1\"] is not a list of endpoints: write each as "
        "http://10.0.0.1:2379"},
       {host + "[store]\ntype = \"etcd\"\nendpoints = [\"http://a\"]\nuser = \"u\"\n",
        "pvrdmad.toml:3: [store] user and password_file belong together: give both or none"},
@@ -184,7 +184,7 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
        "pvrdmad.toml:4: [tcp] ca = \"/nowhere/ca\" cannot be read (No such file or directory): name a file "
        "that the daemon's user may read"},
       {host + "[api]\nlisten = \"10.0.0.1\"\n",
-       "pvrdmad.toml:4: [api] listen = \"10.0.0.1\" is no address and port: write it as 10.0.0.1:8443 or "
+       "pvrdmad.toml:4: [api] listen = \"10.0.0.1\" is not an address and port: write it as 10.0.0.1:8443 or "
        "[fd00::1]:8443"},
       {host + "[api]\nlisten = \"10.0.0.1:1\"\ncertificate = \"FOLDER/pem\"\nkey = \"FOLDER/pem\"\n"
               "token_file = \"FOLDER/short\"\n",

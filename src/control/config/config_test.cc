@@ -237,8 +237,9 @@ TEST_F(ConfigTest, ReadsTheLinkOfTheDaemonsOwnAdapters) {
 TEST_F(ConfigTest, RefusesLinksThatServeNobodyOrTheSame) {
   const auto with = [&](const std::string& lines) { return mistake_in(kVm01 + lines); };
   EXPECT_EQ(with("[[roce]]\n"), "FILE:6: [[roce]] lacks link: add link = \"tap:pvroce0\"");
-  EXPECT_EQ(with("[[roce]]\nlink = \"eth0\"\n"),
-            "FILE:7: [[roce]] link = \"eth0\" is no RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
+  EXPECT_EQ(
+      with("[[roce]]\nlink = \"eth0\"\n"),
+      "FILE:7: [[roce]] link = \"eth0\" is not a RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\nswitch = \"DSwitch\"\n"),
             "FILE:8: [[roce]] switch = \"DSwitch\" is a switch of no cluster: leave it out, the link is then "
             "that of this daemon's own adapters, or add a [host] table");
@@ -255,8 +256,9 @@ TEST_F(ConfigTest, RefusesLinksThatServeNobodyOrTheSame) {
   const auto flagged = [&](const std::string& flag) {
     return mistake(load_config({.adapter_flags = {kVm01Flag}, .roce_links = {"tap:a", flag}}));
   };
-  EXPECT_EQ(flagged("pvroce0"),
-            "--roce-link: link = \"pvroce0\" is no RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
+  EXPECT_EQ(
+      flagged("pvroce0"),
+      "--roce-link: link = \"pvroce0\" is not a RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
   EXPECT_EQ(flagged("tap:b"),
             "--roce-link tap:b: is the second link of its segment, which has one at --roce-link tap:a: leave "
             "one out");
@@ -287,10 +289,11 @@ TEST_F(ConfigTest, TheFlagOverridesTheFilesDedicatedCore) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.dedicated_core, core);
   std::ofstream(path_) << "[daemon]\ndedicated_core = " << core << "\n" << kVm01;
-  EXPECT_EQ(mistake(load_config({.file = path_, .dedicated_core = -1})),
-            "--dedicated-core: [daemon] dedicated_core = -1 is no core of this host that the daemon may use: "
-            "allowed are " +
-                describe_cores(usable_cores()));
+  EXPECT_EQ(
+      mistake(load_config({.file = path_, .dedicated_core = -1})),
+      "--dedicated-core: [daemon] dedicated_core = -1 is not a core of this host that the daemon may use: "
+      "allowed are " +
+          describe_cores(usable_cores()));
 }
 
 TEST_F(ConfigTest, RefusesAFileThatCannotBeRead) {
@@ -300,7 +303,7 @@ TEST_F(ConfigTest, RefusesAFileThatCannotBeRead) {
 }
 
 TEST_F(ConfigTest, RefusesWhatIsNoToml) {
-  EXPECT_EQ(mistake_in("[daemon]\nlog_level = info\n").substr(0, 25), "FILE:2: this is no TOML: ");
+  EXPECT_EQ(mistake_in("[daemon]\nlog_level = info\n").substr(0, 26), "FILE:2: this is not TOML: ");
 }
 
 TEST_F(ConfigTest, RefusesAConfigurationWithoutAdapters) {
@@ -384,7 +387,7 @@ TEST_F(ConfigTest, RefusesBadNames) {
 
 TEST_F(ConfigTest, RefusesBadSocketPaths) {
   EXPECT_EQ(mistake_with("socket", "socket = \"\""),
-            "FILE:3: [[adapter]] socket = \"\" is no path: give the socket a file name");
+            "FILE:3: [[adapter]] socket = \"\" is not a path: give the socket a file name");
   EXPECT_EQ(mistake_with("socket", "socket = \"/" + std::string(106, 'x') + "\""), "no mistake");
   const std::string path = "/" + std::string(107, 'x');
   EXPECT_EQ(mistake_with("socket", "socket = \"" + path + "\""),
@@ -411,12 +414,14 @@ TEST_F(ConfigTest, RefusesBadMacs) {
 }
 
 TEST_F(ConfigTest, RefusesBadHardwareVersions) {
-  EXPECT_EQ(mistake_with("hardware_version", "hardware_version = 12"),
-            "FILE:5: [[adapter]] hardware_version = 12 is no hardware version with PVRDMA: allowed are 13, "
-            "14, 17, 18");
-  EXPECT_EQ(mistake_with("hardware_version", "hardware_version = \"14\""),
-            "FILE:5: [[adapter]] hardware_version = \"14\" is no hardware version with PVRDMA: allowed are "
-            "13, 14, 17, 18");
+  EXPECT_EQ(
+      mistake_with("hardware_version", "hardware_version = 12"),
+      "FILE:5: [[adapter]] hardware_version = 12 is not a hardware version with PVRDMA: allowed are 13, "
+      "14, 17, 18");
+  EXPECT_EQ(
+      mistake_with("hardware_version", "hardware_version = \"14\""),
+      "FILE:5: [[adapter]] hardware_version = \"14\" is not a hardware version with PVRDMA: allowed are "
+      "13, 14, 17, 18");
   // 2^32 + 14 must not be truncated.
   EXPECT_NE(mistake_with("hardware_version", "hardware_version = 4294967310"), "no mistake");
   EXPECT_NE(mistake_with("hardware_version", "hardware_version = -14"), "no mistake");
@@ -434,7 +439,8 @@ TEST_F(ConfigTest, RefusesBadRoceVersions) {
 TEST_F(ConfigTest, RefusesBadDaemonSettings) {
   EXPECT_EQ(mistake_in(std::string("[daemon]\nlog_level = \"loud\"\n") + kVm01),
             "FILE:2: [daemon] log_level = \"loud\" is not a log level: allowed are debug, info, warn, error");
-  const std::string spin_rule = " is no spinning time: allowed are 0 to 1000000 microseconds, or \"forever\"";
+  const std::string spin_rule =
+      " is not a spinning time: allowed are 0 to 1000000 microseconds, or \"forever\"";
   for (const std::string spin : {"-1", "1000001", "\"often\""}) {
     EXPECT_EQ(mistake_in("[daemon]\nspin_us = " + spin + "\n" + kVm01),
               "FILE:2: [daemon] spin_us = " + spin + spin_rule);
@@ -451,7 +457,7 @@ TEST_F(ConfigTest, ADedicatedCoreIsOneThatTheDaemonMayUse) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.dedicated_core, cores.back());
   const std::string rule =
-      " is no core of this host that the daemon may use: allowed are " + describe_cores(cores);
+      " is not a core of this host that the daemon may use: allowed are " + describe_cores(cores);
   for (const std::string core : {"-1", "8191", "4294967296", "\"any\""}) {
     EXPECT_EQ(mistake_in(with(core)), "FILE:2: [daemon] dedicated_core = " + core + rule);
   }
@@ -488,10 +494,10 @@ TEST_F(ConfigTest, NamesTheFlagThatIsWrong) {
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {kVm01Flag}, .log_level = "loud"})),
       "--log-level: [daemon] log_level = \"loud\" is not a log level: allowed are debug, info, warn, error");
-  EXPECT_EQ(
-      mistake(load_config({.adapter_flags = {"name=a,socket=/a,mac=52:54:00:12:34:51,hw=12"}})),
-      "--adapter name=a,socket=/a,mac=52:54:00:12:34:51,hw=12: hw = 12 is no hardware version with PVRDMA: "
-      "allowed are 13, 14, 17, 18");
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,socket=/a,mac=52:54:00:12:34:51,hw=12"}})),
+            "--adapter name=a,socket=/a,mac=52:54:00:12:34:51,hw=12: hw = 12 is not a hardware version with "
+            "PVRDMA: "
+            "allowed are 13, 14, 17, 18");
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {"name=a,socket=/a"}})),
       "--adapter name=a,socket=/a: lacks mac: add mac = \"52:54:00:12:34:51\", the VM's vmxnet3 adapter's");
@@ -514,11 +520,11 @@ TEST_F(ConfigTest, TakesEachNumberOfTheTableByFlag) {
 TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
   const std::string example = ": write name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14";
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"VM-01"}})),
-            "--adapter VM-01: \"VM-01\" is no KEY=VALUE" + example);
+            "--adapter VM-01: \"VM-01\" is not KEY=VALUE" + example);
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,"}})),
-            "--adapter name=a,: \"\" is no KEY=VALUE" + example);
+            "--adapter name=a,: \"\" is not KEY=VALUE" + example);
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"=a"}})),
-            "--adapter =a: \"=a\" is no KEY=VALUE" + example);
+            "--adapter =a: \"=a\" is not KEY=VALUE" + example);
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,name=b"}})),
             "--adapter name=a,name=b: name is given twice: give it once");
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,hw=14,hardware_version=14"}})),

@@ -40,7 +40,7 @@ Result<Section> read_adapter_flag(const std::string& text) {
     const auto equals = part.find('=');
     if (equals == std::string_view::npos || equals == 0) {
       return fail(
-          fmt::format("{}: \"{}\" is no KEY=VALUE: write name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14",
+          fmt::format("{}: \"{}\" is not KEY=VALUE: write name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14",
                       section.where, part));
     }
     const std::string shown(part.substr(0, equals));

@@ -48,7 +48,7 @@ std::string why_no_host_name(const std::string& text) {
 
 std::string why_no_socket(const std::string& text) {
   if (text.empty() || text.find('\0') != std::string::npos) {
-    return "is no path: give the socket a file name";
+    return "is not a path: give the socket a file name";
   }
   if (text.size() <= kSocketPathBytesMax) return {};
   return fmt::format("is too long: it has {} bytes, and a UNIX socket's path has at most {}", text.size(),
@@ -64,7 +64,7 @@ std::string why_no_socket_folder(const std::string& text) {
 
 std::string why_no_path(const std::string& text) {
   const bool absolute = text.starts_with('/') && text.find('\0') == std::string::npos;
-  return absolute ? "" : "is no absolute path: begin it with /";
+  return absolute ? "" : "is not an absolute path: begin it with /";
 }
 
 std::string why_no_file(const std::string& text) {
@@ -76,7 +76,7 @@ std::string why_no_file(const std::string& text) {
 }
 
 std::string why_no_prefix(const std::string& text) {
-  return text.starts_with('/') && text.ends_with('/') ? "" : "is no prefix: begin and end it with /";
+  return text.starts_with('/') && text.ends_with('/') ? "" : "is not a prefix: begin and end it with /";
 }
 
 std::string why_no_user(const std::string& text) {
@@ -105,14 +105,14 @@ std::string why_no_interfaces(const std::vector<std::string>& names) {
     return !name.empty() && name.size() <= kInterfaceCharsMax && name.find('/') == std::string::npos;
   });
   const bool each_once = std::set<std::string>(names.begin(), names.end()).size() == names.size();
-  return usable && each_once ? "" : "is no list of network interfaces: give each one's name once";
+  return usable && each_once ? "" : "is not a list of network interfaces: give each one's name once";
 }
 
 std::string why_no_endpoints(const std::vector<std::string>& endpoints) {
   const bool usable = std::all_of(endpoints.begin(), endpoints.end(), [](const std::string& each) {
     return each.starts_with("http://") || each.starts_with("https://");
   });
-  return usable && !endpoints.empty() ? "" : "is no list of endpoints: write each as http://10.0.0.1:2379";
+  return usable && !endpoints.empty() ? "" : "is not a list of endpoints: write each as http://10.0.0.1:2379";
 }
 
 void SecretRule::read(schema::Reader& reader, const schema::ParsedJson& json, std::string& out) const {
@@ -144,8 +144,9 @@ void HardwareVersionRule::read(schema::Reader& reader, const schema::ParsedJson&
   }
   std::vector<std::uint32_t> allowed;
   for (const HardwareVersion each : kHardwareVersions) allowed.push_back(number_of(each));
-  reader.wrong(json, "a hardware version",
-               fmt::format("is no hardware version with PVRDMA: allowed are {}", fmt::join(allowed, ", ")));
+  reader.wrong(
+      json, "a hardware version",
+      fmt::format("is not a hardware version with PVRDMA: allowed are {}", fmt::join(allowed, ", ")));
 }
 
 void SpinRule::read(schema::Reader& reader, const schema::ParsedJson& json, Duration& out) const {
@@ -157,7 +158,7 @@ void SpinRule::read(schema::Reader& reader, const schema::ParsedJson& json, Dura
   if (spin_us < 0 || spin_us > kSpinUsMax) {
     return reader.wrong(
         json, "a time",
-        fmt::format("is no spinning time: allowed are 0 to {} microseconds, or \"forever\"", kSpinUsMax));
+        fmt::format("is not a spinning time: allowed are 0 to {} microseconds, or \"forever\"", kSpinUsMax));
   }
   out = std::chrono::microseconds(spin_us);
 }
@@ -168,7 +169,7 @@ void CoreRule::read(schema::Reader& reader, const schema::ParsedJson& json, std:
   const auto core = std::find(usable.begin(), usable.end(), number);
   if (core == usable.end()) {
     return reader.wrong(json, "a core",
-                        fmt::format("is no core of this host that the daemon may use: allowed are {}",
+                        fmt::format("is not a core of this host that the daemon may use: allowed are {}",
                                     describe_cores(usable)));
   }
   out = *core;
@@ -181,7 +182,7 @@ void ListenRule::read(schema::Reader& reader, const schema::ParsedJson& json, Li
   const auto listen = parse_listen(text);
   if (!listen) {
     return reader.wrong(json, "an address and port",
-                        "is no address and port: write it as 10.0.0.1:8443 or [fd00::1]:8443");
+                        "is not an address and port: write it as 10.0.0.1:8443 or [fd00::1]:8443");
   }
   out = *listen;
 }

@@ -125,7 +125,7 @@ Result<Document> read_toml(const std::string& path) {
   try {
     return to_document(path, toml::parse(*text, path));
   } catch (const toml::parse_error& error) {
-    return fail(fmt::format("{}: this is no TOML: {}", place(path, error.source()), error.description()));
+    return fail(fmt::format("{}: this is not TOML: {}", place(path, error.source()), error.description()));
   }
 }
 

@@ -66,7 +66,7 @@ Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::st
   }
   if (!target.members.contains(vm.host)) {
     return fail(ErrorKind::kConflict,
-                fmt::format("host {} of VM {} is no member of the distributed switch {}: add it with "
+                fmt::format("host {} of VM {} is not a member of the distributed switch {}: add it with "
                             "pvrdmactl dvs add-host or place the VM on a member",
                             vm.host, vm.name, dvs));
   }

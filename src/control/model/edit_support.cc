@@ -27,7 +27,7 @@ Result<Object*> find(std::map<std::string, Object>& objects, const std::string& 
 Result<void> check_name(std::string_view kind, const std::string& name) {
   if (is_name(name)) return {};
   return fail(ErrorKind::kInvalid,
-              fmt::format("\"{}\" is no name for a {}: use {}", name.substr(0, 80), kind, kNameRule));
+              fmt::format("\"{}\" is not a name for a {}: use {}", name.substr(0, 80), kind, kNameRule));
 }
 
 Result<Host*> find_host(Inventory& inventory, const std::string& host) {

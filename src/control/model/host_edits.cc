@@ -75,7 +75,7 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
   if (!found) return Failure(found.error());
   if (!is_vmk_name(name)) {
     return fail(ErrorKind::kInvalid,
-                fmt::format("\"{}\" is no name for a VMkernel adapter: use vmk0 to vmk999", name));
+                fmt::format("\"{}\" is not a name for a VMkernel adapter: use vmk0 to vmk999", name));
   }
   const auto parsed = IpAddress::parse(address);
   if (!parsed) return Failure(parsed.error());

@@ -57,7 +57,8 @@ TEST(HostEdits, AddsVmks) {
   for (const char* name : {"", "vmk", "eth0", "vmk01", "vmk1000", "vmk-1", "vmk1 "}) {
     expect_refused(cluster, add("esx-03", name, "10.0.0.9"), ErrorKind::kInvalid, {name, "vmk0 to vmk999"});
   }
-  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0"), ErrorKind::kInvalid, {"10.0.0", "no IP address"});
+  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0"), ErrorKind::kInvalid,
+                 {"10.0.0", "not an IP address"});
   for (const char* address : {"0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "fe80::1"}) {
     expect_refused(cluster, add("esx-03", "vmk1", address), ErrorKind::kInvalid, {address, "unicast"});
   }

@@ -19,11 +19,11 @@ namespace pvrdma::control {
 
 inline constexpr schema::TextRule kVmkName{"a name from vmk0 to vmk999", [](const std::string& text) {
                                              return is_vmk_name(text) ? std::string()
-                                                                      : "is no name: use vmk0 to vmk999";
+                                                                      : "is not a name: use vmk0 to vmk999";
                                            }};
 inline constexpr schema::TextRule kDvsVersion{
     "a version such as 8.0.3", [](const std::string& text) {
-      return parse_dvs_version(text) ? std::string() : "is no version: write three numbers such as 8.0.3";
+      return parse_dvs_version(text) ? std::string() : "is not a version: write three numbers such as 8.0.3";
     }};
 inline constexpr schema::TextRule kTaggedVmk{
     "a name from vmk0 to vmk999, or empty",
@@ -31,7 +31,8 @@ inline constexpr schema::TextRule kTaggedVmk{
 // Only the VM's host can check whether the account exists.
 inline constexpr schema::TextRule kAccount{
     "the name or number of a user or group, or empty", [](const std::string& text) {
-      return text.empty() || is_name(text) ? std::string() : "is no user or group: write its name or number";
+      return text.empty() || is_name(text) ? std::string()
+                                           : "is not a user or group: write its name or number";
     }};
 inline constexpr schema::NumberRule kId{1, UINT32_MAX};  // 0 is not an id
 

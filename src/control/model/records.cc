@@ -86,7 +86,7 @@ Result<void> apply_guard(Inventory& inventory, const Change& change) {
 
 Result<std::string> power_from(const std::string&, std::string_view value) {
   if (is_name(value)) return std::string(value);
-  return fail("its value is no host's name");
+  return fail("its value is not a host's name");
 }
 
 // "DVS.VLAN/GID".

@@ -13,7 +13,7 @@ namespace {
 // Why `host` has no traffic to other hosts. Empty: it has.
 std::string not_reachable(const Inventory& inventory, const std::string& host) {
   const auto it = inventory.hosts.find(host);
-  if (it == inventory.hosts.end()) return fmt::format("{} is no host of this cluster", host);
+  if (it == inventory.hosts.end()) return fmt::format("{} is not a host of this cluster", host);
   if (!inventory.live_hosts.contains(host)) return fmt::format("{} is not alive", host);
   if (it->second.tagged_address() == nullptr) {
     return fmt::format(
@@ -61,8 +61,8 @@ const RdmaDevice* hca_of(const Inventory& inventory, const std::string& host, st
       return is_only_uplink(entry.second, host, device.paired_uplink);
     });
     if (is_uplink) return &device;
-    why = fmt::format("{} of host {} is paired with {}, which is no switch's only uplink", device.name, host,
-                      device.paired_uplink);
+    why = fmt::format("{} of host {} is paired with {}, which is not the only uplink of a switch",
+                      device.name, host, device.paired_uplink);
   }
   return nullptr;
 }

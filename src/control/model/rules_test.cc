@@ -138,8 +138,10 @@ TEST(HostPathChoice, FollowsTheInventory) {
          one_uplink(i);
          hca(i, test::rdma_device("vmrdma0", "vmnic1"));
        },
-       HostPath::kTcp, "vmrdma0 of host esx-02 is paired with vmnic1, which is no switch's only uplink"},
-      {[](Inventory& i) { i.hosts.erase("esx-02"); }, HostPath::kNone, "esx-02 is no host of this cluster"},
+       HostPath::kTcp,
+       "vmrdma0 of host esx-02 is paired with vmnic1, which is not the only uplink of a switch"},
+      {[](Inventory& i) { i.hosts.erase("esx-02"); }, HostPath::kNone,
+       "esx-02 is not a host of this cluster"},
       {[](Inventory& i) { i.live_hosts.erase("esx-02"); }, HostPath::kNone, "esx-02 is not alive"},
       {[](Inventory& i) { i.live_hosts.erase("esx-01"); }, HostPath::kNone, "esx-01 is not alive"},
       {[&](Inventory& i) { host(i, "esx-02").pvrdma_vmknic.clear(); }, HostPath::kNone,

@@ -23,7 +23,7 @@ Result<Member> find_member(Inventory& inventory, const std::string& dvs, const s
   const auto it = (*found)->members.find(host);
   if (it != (*found)->members.end()) return Member{*found, &it->second};
   return fail(ErrorKind::kNotFound,
-              fmt::format("host {} is no member of the distributed switch {}: add it with pvrdmactl dvs "
+              fmt::format("host {} is not a member of the distributed switch {}: add it with pvrdmactl dvs "
                           "add-host",
                           host, dvs));
 }
@@ -145,10 +145,11 @@ Result<void> create_dvs(Inventory& inventory, const NewDvs& spec) {
                 fmt::format("there is a distributed switch {} already: choose another name", spec.name));
   }
   if (!parse_dvs_version(spec.version)) {
-    return fail(ErrorKind::kInvalid,
-                fmt::format("\"{}\" is no version of the distributed switch {}: write three numbers such as "
-                            "6.5.0 or 8.0.3",
-                            spec.version, spec.name));
+    return fail(
+        ErrorKind::kInvalid,
+        fmt::format("\"{}\" is not a version of the distributed switch {}: write three numbers such as "
+                    "6.5.0 or 8.0.3",
+                    spec.version, spec.name));
   }
   if (spec.uplinks < 1 || spec.uplinks > kUplinksMax) {
     return fail(ErrorKind::kInvalid,

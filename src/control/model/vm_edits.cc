@@ -28,8 +28,8 @@ Result<void> check_memory(const Vm& vm) {
 
 Result<void> check_version_known(const std::string& vm, std::uint32_t version) {
   if (version >= kVmHardwareVersionMin && version <= kVmHardwareVersionMax) return {};
-  return fail(ErrorKind::kInvalid, fmt::format("{} is no hardware version for VM {}: use {} to {}", version,
-                                               vm, kVmHardwareVersionMin, kVmHardwareVersionMax));
+  return fail(ErrorKind::kInvalid, fmt::format("{} is not a hardware version for VM {}: use {} to {}",
+                                               version, vm, kVmHardwareVersionMin, kVmHardwareVersionMax));
 }
 
 // Null: free.
@@ -58,7 +58,7 @@ Result<Mac> choose_mac(const Inventory& inventory, const std::string& vm,
   const auto mac = Mac::parse(*text);
   if (!mac || !mac->is_unicast()) {
     return fail(ErrorKind::kInvalid,
-                fmt::format("\"{}\" is no MAC address for the adapter of VM {}: write six bytes such as "
+                fmt::format("\"{}\" is not a MAC address for the adapter of VM {}: write six bytes such as "
                             "52:54:00:12:34:51, the first one even",
                             *text, vm));
   }

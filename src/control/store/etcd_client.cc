@@ -35,7 +35,8 @@ Result<Url> parse_endpoint(const std::string& endpoint) {
                 fmt::format("etcd endpoint '{}': {}: write it like https://10.0.0.1:2379", endpoint, why));
   };
   const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> url(curl_url(), &curl_url_cleanup);
-  if (curl_url_set(url.get(), CURLUPART_URL, endpoint.c_str(), 0) != CURLUE_OK) return refuse("it is no URL");
+  if (curl_url_set(url.get(), CURLUPART_URL, endpoint.c_str(), 0) != CURLUE_OK)
+    return refuse("it is not a URL");
   const auto part = [&](CURLUPart what) {
     char* text = nullptr;
     if (curl_url_get(url.get(), what, &text, 0) != CURLUE_OK) return std::string();

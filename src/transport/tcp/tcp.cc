@@ -134,7 +134,7 @@ void Tcp::Impl::on_time(Instant now) {
 Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
                                          Inbound& inbound) {
   if (!is_name(options.host_name)) {
-    return fail(fmt::format("host name \"{}\" is no name: it takes {}", options.host_name, kNameRule));
+    return fail(fmt::format("host name \"{}\" is not a name: it takes {}", options.host_name, kNameRule));
   }
   if (options.lanes == 0 || options.lanes > wire::kLanesMax)
     return fail(
