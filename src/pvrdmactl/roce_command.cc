@@ -122,7 +122,7 @@ Result<std::vector<RoceRules::Guest>> guests_of(const Json& vms, const Values& v
     if (!guest) return Failure(std::move(guest).error());
     if (!used.insert(guest->tap).second || !used.insert(guest->mac).second) {
       return fail(
-          fmt::format("--taps: \"{}\" has a VM or tap that another has: give each once", taps->second));
+          fmt::format("--taps: \"{}\" has a VM or tap that is given twice: give each once", taps->second));
     }
     guests.push_back(*std::move(guest));
     if (comma == std::string_view::npos) return guests;

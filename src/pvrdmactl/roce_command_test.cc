@@ -128,7 +128,7 @@ TEST_F(RoceCommand, SaysWhatIsMissing) {
   EXPECT_EQ(printed("esx-01 --bridge br0 --taps VM-01=$(reboot)"),
             "--taps: \"VM-01=$(reboot)\" is not a VM and its tap: write VM-01=tap1, with commas between");
   EXPECT_EQ(printed("esx-01 --bridge br0 --taps VM-01=tap1,VM-04=tap1"),
-            "--taps: \"VM-01=tap1,VM-04=tap1\" has a VM or tap that another has: give each once");
+            "--taps: \"VM-01=tap1,VM-04=tap1\" has a VM or tap that is given twice: give each once");
   EXPECT_EQ(printed("esx-03 --bridge br0"),
             "host esx-03 is not a member of the distributed switch DSwitch: its members are esx-01, esx-02");
   EXPECT_EQ(

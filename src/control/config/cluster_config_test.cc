@@ -66,9 +66,10 @@ TEST_F(ClusterConfigTest, ReadsTheLinksOfSwitches) {
   EXPECT_EQ(config->roce[0].dvs, "DSwitch");
   EXPECT_EQ(config->roce[0].vlan, 105);
   EXPECT_EQ(config->roce[1].vlan, 0);
-  EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\n"),
-            "pvrdmad.toml:3: [[roce]] serves nobody: add switch = \"DSwitch\", one of the cluster, or an "
-            "[[adapter]] of this daemon's own");
+  EXPECT_EQ(
+      mistake(host + "[[roce]]\nlink = \"tap:a\"\n"),
+      "pvrdmad.toml:3: [[roce]] serves no adapter: add switch = \"DSwitch\", a switch of the cluster, or "
+      "an [[adapter]] of this daemon");
   EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"no name\"\n").substr(0, 67),
             "pvrdmad.toml:5: [[roce]] switch = \"no name\" is not a name: allowed ");
   EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"s\"\nvlan = 4095\n"),
@@ -149,7 +150,7 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
        "and "
        "'-'"},
       {"[host]\nname = \"self\"\n",
-       "pvrdmad.toml:2: [host] name = \"self\" stands for the host that is asked: name the host otherwise"},
+       "pvrdmad.toml:2: [host] name = \"self\" means the host that answers: choose another name"},
       {host + "nic = 1\n", "pvrdmad.toml:3: [host] unknown key nic: allowed are name, vmnics, socket_folder"},
       {host + "vmnics = \"eth0\"\n",
        "pvrdmad.toml:3: [host] vmnics = \"eth0\" has the wrong type: it takes a list of strings, such as "

@@ -240,17 +240,19 @@ TEST_F(ConfigTest, RefusesLinksThatServeNobodyOrTheSame) {
   EXPECT_EQ(
       with("[[roce]]\nlink = \"eth0\"\n"),
       "FILE:7: [[roce]] link = \"eth0\" is not a RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
-  EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\nswitch = \"DSwitch\"\n"),
-            "FILE:8: [[roce]] switch = \"DSwitch\" is a switch of no cluster: leave it out, the link is then "
-            "that of this daemon's own adapters, or add a [host] table");
+  EXPECT_EQ(
+      with("[[roce]]\nlink = \"tap:a\"\nswitch = \"DSwitch\"\n"),
+      "FILE:8: [[roce]] switch = \"DSwitch\" is a switch, but this daemon is not in a cluster: leave it "
+      "out for a link of this daemon's own adapters, or add a [host] table");
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\nvlan = 5\n"),
-            "FILE:8: [[roce]] vlan = 5 is a VLAN of no switch: add switch = \"DSwitch\" or leave it out");
+            "FILE:8: [[roce]] vlan = 5 is a VLAN without a switch: add switch = \"DSwitch\" or leave it out");
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\npeers = [\"x\"]\n"),
             "FILE:8: [[roce]] peers: \"x\" is not an IP network: write it as 10.0.0.0/24 or fd00::/64");
   EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\ncolor = 1\n"),
             "FILE:8: [[roce]] unknown key color: allowed are link, switch, vlan, peers");
-  EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\n[[roce]]\nlink = \"tap:b\"\n"),
-            "FILE:8: [[roce]] is the second link of its segment, which has one at FILE:6: leave one out");
+  EXPECT_EQ(
+      with("[[roce]]\nlink = \"tap:a\"\n[[roce]]\nlink = \"tap:b\"\n"),
+      "FILE:8: [[roce]] is the second link of its segment, which already has one at FILE:6: remove one");
   EXPECT_EQ(with("[roce]\nlink = \"tap:a\"\n"),
             "FILE:6: roce is a table: write [[roce]], once for each segment");
   const auto flagged = [&](const std::string& flag) {
@@ -259,9 +261,10 @@ TEST_F(ConfigTest, RefusesLinksThatServeNobodyOrTheSame) {
   EXPECT_EQ(
       flagged("pvroce0"),
       "--roce-link: link = \"pvroce0\" is not a RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
-  EXPECT_EQ(flagged("tap:b"),
-            "--roce-link tap:b: is the second link of its segment, which has one at --roce-link tap:a: leave "
-            "one out");
+  EXPECT_EQ(
+      flagged("tap:b"),
+      "--roce-link tap:b: is the second link of its segment, which already has one at --roce-link tap:a: "
+      "remove one");
 }
 
 TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {

@@ -106,9 +106,10 @@ Result<RoceConfig> read_roce(const Section& section, bool in_cluster, bool has_a
   if (!roce) return roce;
   if (!roce->dvs.empty()) {
     if (!in_cluster) {
-      return wrong(section, "switch",
-                   "is a switch of no cluster: leave it out, the link is then that of this daemon's own "
-                   "adapters, or add a [host] table");
+      return wrong(
+          section, "switch",
+          "is a switch, but this daemon is not in a cluster: leave it out for a link of this daemon's "
+          "own adapters, or add a [host] table");
     }
     if (section.has("peers")) {
       return wrong(section, "peers",
@@ -118,12 +119,12 @@ Result<RoceConfig> read_roce(const Section& section, bool in_cluster, bool has_a
     return roce;
   }
   if (section.has("vlan")) {
-    return wrong(section, "vlan", "is a VLAN of no switch: add switch = \"DSwitch\" or leave it out");
+    return wrong(section, "vlan", "is a VLAN without a switch: add switch = \"DSwitch\" or leave it out");
   }
   if (!has_adapters) {
     return wrong(section,
-                 "serves nobody: add switch = \"DSwitch\", one of the cluster, or an [[adapter]] of this "
-                 "daemon's own");
+                 "serves no adapter: add switch = \"DSwitch\", a switch of the cluster, or an [[adapter]] of "
+                 "this daemon");
   }
   return roce;
 }
@@ -183,9 +184,9 @@ Result<void> check_links(const Document& document, const Config& config) {
     if (auto taken = links.take(section, "link", name, "another segment"); !taken) return taken;
     const auto [it, first] = served.try_emplace({roce.dvs, roce.vlan}, section.where);
     if (!first) {
-      return wrong(
-          section,
-          fmt::format("is the second link of its segment, which has one at {}: leave one out", it->second));
+      return wrong(section,
+                   fmt::format("is the second link of its segment, which already has one at {}: remove one",
+                               it->second));
     }
   }
   return {};

@@ -42,8 +42,7 @@ std::optional<Listen> parse_listen(const std::string& text) {
 }  // namespace
 
 std::string why_no_host_name(const std::string& text) {
-  return text == "self" ? "stands for the host that is asked: name the host otherwise"
-                        : schema::why_no_name(text);
+  return text == "self" ? "means the host that answers: choose another name" : schema::why_no_name(text);
 }
 
 std::string why_no_socket(const std::string& text) {

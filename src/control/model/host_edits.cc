@@ -35,7 +35,7 @@ Result<void> add_host(Inventory& inventory, const std::string& host) {
   if (auto named = check_name("host", host); !named) return named;
   if (host == "self") {
     return fail(ErrorKind::kInvalid,
-                "no host may be called self: that stands for the host that is asked; name it otherwise");
+                "no host may be called self: that means the host that answers; choose another name");
   }
   inventory.hosts.try_emplace(host, Host{host, {}, {}, {}});
   return {};
@@ -152,7 +152,7 @@ Result<void> set_ruleset(Inventory& inventory, const std::string& host, const st
   if (!found) return Failure(found.error());
   if (!enabled && !allow_all) {
     return fail(ErrorKind::kInvalid,
-                fmt::format("nothing to set of the firewall ruleset {} of host {}: give enabled, "
+                fmt::format("nothing to change in the firewall ruleset {} of host {}: give enabled, "
                             "allow_all or both",
                             ruleset, host));
   }
@@ -170,8 +170,8 @@ Result<void> add_allowed_ip(Inventory& inventory, const std::string& host, const
   auto& allowed = (*found)->allowed;
   if (std::find(allowed.begin(), allowed.end(), *parsed) != allowed.end()) {
     return fail(ErrorKind::kConflict,
-                fmt::format("the ruleset {} of host {} has {} already: nothing is to be added", ruleset, host,
-                            parsed->to_string()));
+                fmt::format("the ruleset {} of host {} has {} already: there is nothing to add", ruleset,
+                            host, parsed->to_string()));
   }
   if (allowed.size() >= kAllowedMax) {
     return fail(ErrorKind::kInvalid,

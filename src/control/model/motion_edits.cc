@@ -35,7 +35,7 @@ Result<void> check_motion(const Inventory& inventory, const std::string& vm, con
   const HostPathChoice path = choose_path(inventory, there.host, to);
   if (path.kind != HostPath::kTcp) {
     return fail(ErrorKind::kConflict,
-                fmt::format("VM {} cannot go from host {} to host {}, as no path leads there: {}", vm,
+                fmt::format("VM {} cannot move from host {} to host {}, because there is no path: {}", vm,
                             there.host, to, path.reason));
   }
   there.host = to;

@@ -41,7 +41,7 @@ Failure not_understood(std::string_view key, std::string_view why) {
 template <schema::Described T>
 Result<T> object_from(std::string_view value, T object = {}) {
   if (value.size() > kValueBytesMax) {
-    return fail(fmt::format("it has {} bytes and {} are the limit", value.size(), kValueBytesMax));
+    return fail(fmt::format("it has {} bytes, and the limit is {}", value.size(), kValueBytesMax));
   }
   const auto json = schema::parse_object(value, kDepthMax);
   if (!json) return Failure(json.error());
@@ -146,7 +146,7 @@ Result<void> apply(Inventory& inventory, const Change& change) {
   if (key.starts_with(kLiveHostPrefix)) return apply_named(inventory.live_hosts, kLiveHostPrefix, change);
   if (key.starts_with(kPowerPrefix)) return apply_to(inventory.powered_on, kPowerPrefix, change, power_from);
   if (key.starts_with(kGidPrefix)) return apply_gid(inventory, change);
-  return not_understood(key, "its key is of no known kind");
+  return not_understood(key, "the kind of its key is unknown");
 }
 
 std::vector<Change> difference(const Inventory& before, const Inventory& after) {

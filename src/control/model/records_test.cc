@@ -204,7 +204,7 @@ TEST(Records, WhatIsMalformedIsAnErrorAndChangesNothing) {
       {"config/vm/vm-a",
        R"({"host": "h", "adapter": {"mac": "02:00:00:00:00:01", "dvs": "d", "portgroup": "p", "protocol": "v3"}})",
        "protocol"},
-      {"config/other/x", "{}", "no known kind"},
+      {"config/other/x", "{}", "kind of its key is unknown"},
       {"live/host/esx-01", R"({"vmnics": [{}]})", "name"},
       {"live/host/esx-01", R"({"rdma_devices": [{"name": "vmrdma0", "mtu": -5}]})", "mtu"},
       {"live/power/vm-a", "a b", "host"},
@@ -216,7 +216,7 @@ TEST(Records, WhatIsMalformedIsAnErrorAndChangesNothing) {
       {"live/gid/01.5/fe800000000000005054000000000001", "{}", "DVS.VLAN/GID"},
       {"live/gid/1/5.fe8000000000000050540000000000", "{}", "DVS.VLAN/GID"},
       {"live/gid/", "{}", "DVS.VLAN/GID"},
-      {"", "{}", "no known kind"},
+      {"", "{}", "kind of its key is unknown"},
   };
   const Inventory before = full_cluster();
   for (const BadRecord& each : cases) {

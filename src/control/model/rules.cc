@@ -91,7 +91,7 @@ std::optional<HcaChoice> choose_hca(const Inventory& inventory, const std::strin
   }
   std::ranges::sort(choice.switches);
   const std::string both = fmt::format("{} of host {} and {} of host {}", near->name, from, far->name, to);
-  reason = choice.switches.empty() ? both + " are uplinks of no common switch" : both;
+  reason = choice.switches.empty() ? both + " are not uplinks of the same switch" : both;
   return choice.switches.empty() ? std::nullopt : std::optional(std::move(choice));
 }
 

@@ -204,7 +204,7 @@ TEST(HostPathChoice, TakesTheHcasThatAreTheOnlyUplinksOfOneSwitch) {
   const HostPathChoice apart = choose_path(inventory, "esx-01", "esx-02");
   EXPECT_FALSE(apart.hca.has_value());
   EXPECT_EQ(apart.reason,
-            "vmrdma0 of host esx-01 and vmrdma1 of host esx-02 are uplinks of no common switch");
+            "vmrdma0 of host esx-01 and vmrdma1 of host esx-02 are not uplinks of the same switch");
 }
 
 TEST(Segments, AreASwitchAndAVlan) {

@@ -187,8 +187,8 @@ Result<void> add_dvs_host(Inventory& inventory, const std::string& dvs, const st
   if (const auto known = find_host(inventory, host); !known) return Failure(known.error());
   if (!(*found)->members.try_emplace(host).second) {
     return fail(ErrorKind::kConflict,
-                fmt::format("host {} is a member of the distributed switch {} already: nothing is to be "
-                            "added",
+                fmt::format("host {} is a member of the distributed switch {} already: there is nothing "
+                            "to add",
                             host, dvs));
   }
   return {};

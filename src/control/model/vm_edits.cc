@@ -84,7 +84,7 @@ Result<std::string> dvs_with(const Inventory& inventory, const std::string& port
                             portgroup));
   }
   return fail(ErrorKind::kInvalid,
-              fmt::format("several distributed switches have a port group {} ({}): say which is meant",
+              fmt::format("several distributed switches have a port group {} ({}): name one of them",
                           portgroup, list_of(names)));
 }
 

@@ -171,7 +171,7 @@ TEST(VmEdits, RefusesAdaptersAgainstTheRules) {
   cluster.switches.at("old").version = "6.5.0";
   after(cluster, add("vm-b", adapter("old-pg")));
   test::must(edits::add_portgroup(cluster, "old", "pg", {.vlan = 0}));
-  expect_refused(cluster, add("vm-b", adapter("pg")), ErrorKind::kInvalid, {"pg", "dvs, old", "say which"});
+  expect_refused(cluster, add("vm-b", adapter("pg")), ErrorKind::kInvalid, {"pg", "dvs, old", "name one"});
   placed = adapter("pg");
   placed.dvs = "old";
   EXPECT_EQ(after(cluster, add("vm-b", placed)).vms.at("vm-b").adapter->dvs, "old");
