@@ -267,6 +267,35 @@ def test_where_else_words_are_looked_for(tree: Path, name: str) -> None:
     assert findings(tree) == [f'{name}:1: "anew" is not how we write; write "again"']
 
 
+@pytest.mark.parametrize(("name", "text", "line"), [
+    ("src/top/top.cc", "int f();\nint g();  // made anew\n", 2),
+    ("src/top/top.cc", "// They say as\n// said here.\nint f();\n", 1),
+    ("src/top/top.cc", "int f();  // They say as\n          // said here.\n", 1),
+    ("src/top/top.cc", 'char f = \'"\';  // made anew, "so"\n', 1),
+    ("src/top/CMakeLists.txt", 'set(A "#")  # made anew\n', 1),
+    ("tools/tool", "#!/bin/bash\necho \"#\"  # made anew\n", 2),
+    ("tools/tool.py", "f = '#'  # made anew\n", 1),
+    ("tools/tool.py", 'def f() -> None:\n    """They say as\n    said here."""\n', 2),
+    ("tools/tool", '#!/usr/bin/python3\n"""Made anew."""\n', 2),
+])
+def test_words_in_comments(tree: Path, name: str, text: str, line: int) -> None:
+    write(tree, name, text)
+    [found] = findings(tree)
+    assert found.startswith(f"{name}:{line}: ") and "is not how we write" in found
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("src/top/top.cc", 'const char* f = "anew // anew";  // `anew`, made_anew()\n'),
+    ("src/top/top.cc", "int f();  // so\nint g();  // many\n"),
+    ("src/top/top.cc", "// There is none. As\n\n// said before.\n"),
+    ("tools/tool.py", 'F = "made anew"  # text\nG = """\nanew"""\n'),
+    ("tools/tool", "#!/bin/sh\necho 'anew # anew' ${a#anew}\n"),
+])
+def test_words_that_are_no_comment(tree: Path, name: str, text: str) -> None:
+    write(tree, name, text)
+    assert findings(tree) == []
+
+
 def test_words_that_may_stand(tree: Path) -> None:
     write(tree, "docs/testing.md", "There is none of it: `as said`, the one who asked, which is none of theirs.\n\n```\nanew\n```\n")
     assert findings(tree) == []

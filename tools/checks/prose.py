@@ -1,7 +1,8 @@
-"""How the documents are written: lines that fit a window, and none of the words that this project decided against.
+"""How documents and comments are written: lines that fit a window, and none of the words that this project decided against.
 
 A line of a document has 100 columns at most. Not counted: tables, code, headings, and a line without a space to break at.
-The words are looked for in the documents, the manual pages and the packaging, not in code. CONTRIBUTING.md says how we write.
+The words are looked for in the documents, the manual pages and the packaging, and in comments and docstrings (comments.py), but not
+in code or backticks. CONTRIBUTING.md says how we write.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from checks import comments
 from checks.tree import Finding, Tree, line_of
 
 _COLUMNS = 100
@@ -31,16 +33,26 @@ _WORD = [(re.compile(rf"\b{words}\b".replace(" ", r"\s+"), re.IGNORECASE), way_o
 
 
 def check(tree: Tree) -> Iterator[Finding]:
-    """Findings in documents, manual pages and packaging."""
+    """Findings in documents, manual pages, packaging, and comments."""
     documents = tree.having(".md")
     for path in documents:
         yield from _lines(tree, path)
-    for path in (*documents, *(path for path in tree.files if path.startswith(("docs/man/", "packaging/")))):
-        text = _blanked(_CODE, tree.prose(path))
-        for pattern, way_out in _WORD:
-            for words in pattern.finditer(text):
-                said = " ".join(words[0].split())
-                yield Finding(path, line_of(text, words.start()), f"\"{said}\" is not how we write", way_out)
+    texts = (*documents, *(path for path in tree.files if path.startswith(("docs/man/", "packaging/"))))
+    for path in texts:
+        yield from _words(path, 1, tree.prose(path))
+    for path in tree.files:
+        if path in texts:
+            continue
+        for block in comments.of(path, tree.text(path)):
+            yield from _words(path, block.line, block.text)
+
+
+def _words(path: str, first_line: int, text: str) -> Iterator[Finding]:
+    text = _blanked(_CODE, text)
+    for pattern, way_out in _WORD:
+        for words in pattern.finditer(text):
+            said = " ".join(words[0].split())
+            yield Finding(path, first_line - 1 + line_of(text, words.start()), f"\"{said}\" is not how we write", way_out)
 
 
 def _lines(tree: Tree, path: str) -> Iterator[Finding]:
