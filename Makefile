@@ -5,6 +5,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 JOBS := $(shell nproc)
+PREFIX := /usr/local
 PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
 PRESETS := apart release $(SANITIZED)
@@ -18,7 +19,7 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help install uninstall demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -27,6 +28,14 @@ help:  ## list the targets
 demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled doorbells
 	@$(MAKE) -j2 testbed programs
 	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
+
+install: setup-build  ## build the programs and install them: PREFIX (/usr/local), DESTDIR, STRIP=1
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target pvrdmad pvrdmactl
+	@$(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR))) cmake --install build/release --prefix $(PREFIX) $(if $(STRIP),--strip)
+
+uninstall:  ## remove what make install has installed, with the same DESTDIR
+	@$(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR))) cmake --build build/release --target uninstall
 
 unit: setup  ## make check, then the unit tests: minutes the first time, seconds after a change; needs no root, VM or network
 	@tools/check
@@ -113,6 +122,9 @@ clean:  ## remove build/, but not the testbed's cache (see tests/vm/README.md)
 
 setup:
 	@tools/setup
+
+setup-build:
+	@tools/setup --build
 
 setup-full:
 	@tools/setup --full
