@@ -10,6 +10,26 @@
 namespace pvrdma::calls {
 namespace {
 
+using schema::ParsedJson;
+
+struct MessageWord {
+  std::string say;
+};
+
+}  // namespace
+}  // namespace pvrdma::calls
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<calls::MessageWord> = record("MessageWord",
+                                                           field("say", &calls::MessageWord::say).required());
+
+}  // namespace pvrdma::schema
+
+namespace pvrdma::calls {
+namespace {
+
 constexpr std::size_t kHeadBytes = 8;
 constexpr std::size_t kReadBytes = 256u << 10;
 constexpr int kDepthMax = 64;
@@ -35,14 +55,52 @@ std::string printable(std::string text) {
 }
 
 std::string why_of(const Said& said) {
-  auto why = text_of(said.text, "why");
-  return why ? printable(*std::move(why)) : "without a reason";
+  Reason reason;
+  return said.read("the message", reason) ? printable(std::move(reason).why) : "without a reason";
+}
+
+// `json` in the order of its names, without the members that are null. An older daemon may only look whether
+// a member is there.
+ParsedJson without_nulls(const ParsedJson& json) {
+  if (!json.is_object()) return json;
+  ParsedJson object = ParsedJson::object();
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_null()) object[name] = without_nulls(value);
+  }
+  return object;
 }
 
 }  // namespace
 
-Result<void> Conversation::say(const Json& text, std::span<const std::byte> bytes) {
-  const std::string line = text.dump(-1, ' ', false, Json::error_handler_t::replace);
+Result<void> Said::outcome_of(const schema::Reader& reader, std::string_view name) {
+  if (!reader.failed()) return {};
+  const schema::Mistake& mistake = *reader.mistake();
+  return fail(EPROTO, mistake.kind == schema::Mistake::Kind::kMissing
+                          ? fmt::format("{} lacks \"{}\"", name, mistake.member)
+                          : fmt::format("{}'s \"{}\" is not {}", name, mistake.member, mistake.wants));
+}
+
+Result<void> Conversation::say(std::string_view word, std::span<const std::byte> bytes) {
+  return say_members(word, schema::Json::object(), bytes);
+}
+
+Result<void> Conversation::refuse(const std::string& why) {
+  return say("refused", Reason{why});
+}
+
+Result<void> Conversation::end(const std::string& why) {
+  return say("over", Reason{why});
+}
+
+Result<void> Conversation::say_members(std::string_view word, const schema::Json& members,
+                                       std::span<const std::byte> bytes) {
+  ParsedJson text = without_nulls(members);
+  text["say"] = word;
+  return say_text(text, bytes);
+}
+
+Result<void> Conversation::say_text(const ParsedJson& text, std::span<const std::byte> bytes) {
+  const std::string line = text.dump(-1, ' ', false, ParsedJson::error_handler_t::replace);
   if (line.size() > kTextBytesMax || bytes.size() > kBytesMax)
     return fail(E2BIG, fmt::format("a message of {} bytes of text and {} other bytes is too long",
                                    line.size(), bytes.size()));
@@ -83,10 +141,12 @@ Result<std::optional<Said>> Conversation::take() {
   if (received_.size() < all) return std::nullopt;
   auto text = schema::parse_object({reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes},
                                    kDepthMax);
-  if (!text || !text_of(*text, "say"))
-    return fail(EPROTO, fmt::format("host {} sends an invalid message", host_));
   Said said;
-  said.text = *std::move(text);
+  if (text) said.text = *std::move(text);
+  MessageWord word;
+  if (!text || !said.read("the message", word))
+    return fail(EPROTO, fmt::format("host {} sends an invalid message", host_));
+  said.word = std::move(word).say;
   const auto begin = received_.begin() + static_cast<std::ptrdiff_t>(kHeadBytes + text_bytes);
   said.bytes.assign(begin, received_.begin() + static_cast<std::ptrdiff_t>(all));
   received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(all));
@@ -106,26 +166,12 @@ Result<Said> Conversation::expect(const char* what, Instant until) {
 Failure Conversation::given_up(const Said& said) const {
   if (said.is("refused")) return fail(ECANCELED, why_of(said));
   if (said.is("over")) return fail(ECANCELED, fmt::format("host {} gives up: {}", host_, why_of(said)));
-  return fail(EPROTO, fmt::format("host {} says \"{}\", which was not expected", host_,
-                                  printable(said.text.at("say").get<std::string>())));
+  return fail(EPROTO,
+              fmt::format("host {} says \"{}\", which was not expected", host_, printable(said.word)));
 }
 
 std::unique_ptr<ByteChannel> Conversation::give_channel() {
   return received_.empty() ? std::move(channel_) : nullptr;
-}
-
-Json refusal(const std::string& why) {
-  return {{"say", "refused"}, {"why", why}};
-}
-
-Json over(const std::string& why) {
-  return {{"say", "over"}, {"why", why}};
-}
-
-std::optional<std::string> text_of(const Json& object, const char* member) {
-  const auto found = object.find(member);
-  if (found == object.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
 }
 
 }  // namespace pvrdma::calls

@@ -11,28 +11,41 @@
 
 #include <cstddef>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/byte_channel.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "schema/rules.h"
 
 namespace pvrdma::calls {
-
-using Json = nlohmann::json;
 
 // The time limit for the first message of a call, and for the answer to it.
 inline constexpr Duration kFirstWordPatience = std::chrono::seconds(5);
 
+// A message as another host sent it.
 struct Said {
-  Json text;  // an object with a text "say"
+  std::string word;         // its "say"
+  schema::ParsedJson text;  // an object
   std::vector<std::byte> bytes;
-  bool is(const char* what) const { return text.at("say") == what; }
+
+  bool is(std::string_view what) const { return word == what; }
+  // Reads the members that kObject<T> lists. Error (EPROTO): a clause that begins with `name`, which says
+  // what the message is, and has nothing that the other host wrote.
+  template <schema::Described T>
+  Result<void> read(std::string_view name, T& into) const {
+    schema::Reader reader;
+    schema::read(reader, text, into);
+    return outcome_of(reader, name);
+  }
+
+ private:
+  static Result<void> outcome_of(const schema::Reader& reader, std::string_view name);
 };
 
 class Conversation {
@@ -48,8 +61,17 @@ class Conversation {
   Conversation(std::unique_ptr<ByteChannel> channel, std::string host)
       : channel_(std::move(channel)), host_(std::move(host)) {}
 
-  // Errors: those of the channel; E2BIG.
-  Result<void> say(const Json& text, std::span<const std::byte> bytes = {});
+  // Errors, also of the four functions that follow: those of the channel; E2BIG.
+  Result<void> say(std::string_view word, std::span<const std::byte> bytes = {});
+  // Sends a message with the members that kObject<T> lists, except those whose value is null.
+  template <schema::Described T>
+  Result<void> say(std::string_view word, const T& members, std::span<const std::byte> bytes = {}) {
+    return say_members(word, schema::to_json(members), bytes);
+  }
+  Result<void> refuse(const std::string& why);  // "refused"
+  Result<void> end(const std::string& why);     // "over"
+  // Sends any text. Only tests need it.
+  Result<void> say_text(const schema::ParsedJson& text, std::span<const std::byte> bytes = {});
   // Nothing: no message came before `until`. Errors: those of the channel; EPIPE: the other host has ended
   // the connection; EPROTO.
   Result<std::optional<Said>> listen(Instant until);
@@ -66,6 +88,8 @@ class Conversation {
   std::unique_ptr<ByteChannel> give_channel();
 
  private:
+  Result<void> say_members(std::string_view word, const schema::Json& members,
+                           std::span<const std::byte> bytes);
   Result<std::optional<Said>> take();
 
   std::unique_ptr<ByteChannel> channel_;
@@ -74,11 +98,16 @@ class Conversation {
   std::vector<std::byte> received_;
 };
 
-// "say": "refused", with `why`.
-Json refusal(const std::string& why);
-// "say": "over", with `why`.
-Json over(const std::string& why);
-// The text of the member `member`. Nothing if it does not exist or is not a text.
-std::optional<std::string> text_of(const Json& object, const char* member);
+// Why a message "refused" or "over" was sent: one sentence.
+struct Reason {
+  std::string why;
+};
 
 }  // namespace pvrdma::calls
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<calls::Reason> = record("Reason", field("why", &calls::Reason::why).required());
+
+}  // namespace pvrdma::schema

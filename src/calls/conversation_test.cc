@@ -1,44 +1,41 @@
 #include "calls/conversation.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <deque>
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "calls/said_fixture.h"
+
+namespace pvrdma::calls {
+
+struct Parcel {
+  std::string to;
+  std::optional<std::uint32_t> weight;
+};
+
+}  // namespace pvrdma::calls
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<calls::Parcel> = record("Parcel", field("weight", &calls::Parcel::weight),
+                                                      field("to", &calls::Parcel::to, kName).required());
+
+}  // namespace pvrdma::schema
+
 namespace pvrdma::calls {
 namespace {
-
-// A channel that returns what was sent, in pieces of a chosen size.
-class Echo final : public ByteChannel {
- public:
-  explicit Echo(std::size_t piece) : piece_(piece) {}
-  Result<void> send(std::span<const std::byte> bytes, Instant) override {
-    waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
-    return {};
-  }
-  Result<std::size_t> receive(std::span<std::byte> into, Instant) override {
-    if (waiting_.empty()) return fail(ETIMEDOUT, "nothing came");
-    const std::size_t bytes = std::min({piece_, into.size(), waiting_.size()});
-    std::copy_n(waiting_.begin(), bytes, into.begin());
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(bytes));
-    return bytes;
-  }
-  void interrupt() override {}
-
- private:
-  const std::size_t piece_;
-  std::deque<std::byte> waiting_;
-};
 
 // A conversation whose other end has sent `bytes`.
 class Heard {
  public:
   explicit Heard(const std::string& bytes, std::size_t piece = 1000) {
-    auto echo = std::make_unique<Echo>(piece);
+    auto echo = std::make_unique<EchoChannel>(piece);
     EXPECT_TRUE(echo->send(std::as_bytes(std::span(bytes)), {}));
     conversation = std::make_unique<Conversation>(std::move(echo), "esx-02");
   }
@@ -55,11 +52,11 @@ std::string framed(const std::string& text, std::size_t bytes = 0) {
 
 TEST(ConversationTest, HearsWhatWasSaidHoweverItComes) {
   for (const std::size_t piece : {1U, 7U, 100'000U}) {
-    Conversation conversation(std::make_unique<Echo>(piece), "esx-02");
+    Conversation conversation(std::make_unique<EchoChannel>(piece), "esx-02");
     conversation.allow_bytes();
     const std::vector<std::byte> state(70'000, std::byte{3});
-    ASSERT_TRUE(conversation.say({{"say", "state"}, {"more", 1}}, state));
-    ASSERT_TRUE(conversation.say({{"say", "over"}}));
+    ASSERT_TRUE(conversation.say("state", state));
+    ASSERT_TRUE(conversation.say("over"));
     const auto first = conversation.expect("state", Instant::now());
     ASSERT_TRUE(first) << first.error().message;
     EXPECT_EQ(first->bytes, state);
@@ -72,11 +69,44 @@ TEST(ConversationTest, HearsWhatWasSaidHoweverItComes) {
   }
 }
 
+// Older daemons only look whether some members are there.
+TEST(ConversationTest, LeavesOutMembersWithoutAValue) {
+  const auto text_of = [](const Parcel& parcel) {
+    return heard([&](Conversation& there) { return there.say("parcel", parcel); }).text.dump();
+  };
+  EXPECT_EQ(text_of({"esx-02", 7}), R"({"say":"parcel","to":"esx-02","weight":7})");
+  EXPECT_EQ(text_of({"esx-02", std::nullopt}), R"({"say":"parcel","to":"esx-02"})");
+  EXPECT_EQ(heard([](Conversation& there) { return there.say("begun"); }).text.dump(), R"({"say":"begun"})");
+  EXPECT_EQ(heard([](Conversation& there) { return there.refuse("no room"); }).text.dump(),
+            R"({"say":"refused","why":"no room"})");
+  EXPECT_EQ(heard([](Conversation& there) { return there.end("no room"); }).text.dump(),
+            R"({"say":"over","why":"no room"})");
+}
+
+TEST(ConversationTest, SaysWhichMemberIsWrongAndNotWhatItHolds) {
+  const auto why = [](const char* text) {
+    Parcel parcel;
+    const auto read = heard(schema::ParsedJson::parse(text)).read("the parcel", parcel);
+    EXPECT_TRUE(read || read.error().code == EPROTO);
+    return read ? "" : read.error().message;
+  };
+  EXPECT_EQ(why(R"({"say":"parcel","to":"esx-02","weight":7,"newer":{}})"), "");
+  EXPECT_EQ(why(R"({"say":"parcel","weight":7})"), "the parcel lacks \"to\"");
+  EXPECT_EQ(why(R"({"say":"parcel","to":null})"), "the parcel lacks \"to\"");
+  EXPECT_EQ(why(R"({"say":"parcel","to":"esx\n02"})"), "the parcel's \"to\" is not a name");
+  EXPECT_EQ(why(R"({"say":"parcel","to":[]})"), "the parcel's \"to\" is not a name");
+  EXPECT_EQ(why(R"({"say":"parcel","to":"esx-02","weight":-1})"),
+            "the parcel's \"weight\" is not a whole number from 0 to 4294967295");
+  EXPECT_EQ(why(R"({"say":"parcel","to":"esx-02","weight":4294967296})"),
+            "the parcel's \"weight\" is not a whole number from 0 to 4294967295");
+}
+
 TEST(ConversationTest, RefusesWhatIsNoMessage) {
   for (const std::string& bytes :
-       {framed("[]"), framed("{"), framed(R"({"say": 7})"), framed(R"({"said": "offer"})"),
-        framed(std::string(5000, '[')), std::string("\xff\xff\xff\x7f\0\0\0\0", 8),
-        std::string("\x02\0\0\0\xff\xff\xff\xff", 8), framed(R"({"say": "state"})", 3)}) {
+       {framed("[]"), framed("{"), framed(R"({"say": 7})"), framed(R"({"say": null})"),
+        framed(R"({"said": "offer"})"), framed(std::string(5000, '[')),
+        std::string("\xff\xff\xff\x7f\0\0\0\0", 8), std::string("\x02\0\0\0\xff\xff\xff\xff", 8),
+        framed(R"({"say": "state"})", 3)}) {
     const auto said = Heard(bytes).conversation->listen(Instant::now());
     ASSERT_FALSE(said) << bytes.substr(0, 40);
     EXPECT_EQ(said.error().code, EPROTO);
@@ -98,9 +128,18 @@ TEST(ConversationTest, TellsARefusalFromASurprise) {
   EXPECT_EQ(Heard("").conversation->expect("qemu", {}).error().code, ETIMEDOUT);
 }
 
+TEST(ConversationTest, AReasonThatIsNoneIsNotNeeded) {
+  for (const char* text : {R"({"say": "refused"})", R"({"say": "refused", "why": 7})"}) {
+    const auto refused = Heard(framed(text)).conversation->expect("qemu", {});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ECANCELED);
+    EXPECT_EQ(refused.error().message, "without a reason");
+  }
+}
+
 TEST(ConversationTest, AReasonIsFitForALog) {
   const std::string reason = "no\nroom \u001b[31m" + std::string(5000, 'x');
-  const Json text{{"say", "over"}, {"why", reason}};
+  const schema::ParsedJson text{{"say", "over"}, {"why", reason}};
   const auto over = Heard(framed(text.dump())).conversation->expect("qemu", {});
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().code, ECANCELED);

@@ -112,7 +112,7 @@ void IncomingCalls::answer(std::unique_ptr<transport::tcp::Call> call, const std
 // Null: no answer was registered for this word.
 const IncomingCalls::Answer* IncomingCalls::answer_of(const Said& first) {
   const std::lock_guard lock(mutex_);
-  const auto found = answers_.find(first.text.at("say").get<std::string>());
+  const auto found = answers_.find(first.word);
   return found != answers_.end() ? &found->second : nullptr;
 }
 

@@ -24,7 +24,7 @@ Instant patience() {
 // Answers with the caller's name and the word that selected the answer.
 void answer_to(IncomingCalls& calls, const std::string& word) {
   calls.on(word, [word](IncomingCall& call, const Said&) {
-    EXPECT_TRUE(call.there().say({{"say", word + " of " + call.peer()}}));
+    EXPECT_TRUE(call.there().say(word + " of " + call.peer()));
   });
 }
 
@@ -34,7 +34,7 @@ TEST(IncomingCallsTest, TheFirstWordChoosesTheAnswer) {
   answer_to(calls, "memory");
   for (const std::string word : {"memory", "offer"}) {
     const auto there = call_of(calls, "esx-01");
-    ASSERT_TRUE(there->say({{"say", word}}));
+    ASSERT_TRUE(there->say(word));
     EXPECT_TRUE(there->expect((word + " of esx-01").c_str(), patience()));
   }
 }
@@ -43,7 +43,7 @@ TEST(IncomingCallsTest, ACallWithAnotherFirstWordIsEnded) {
   IncomingCalls calls;
   answer_to(calls, "offer");
   const auto there = call_of(calls, "esx-01");
-  ASSERT_TRUE(there->say({{"say", "loaded"}}));
+  ASSERT_TRUE(there->say("loaded"));
   EXPECT_FALSE(there->listen(patience()));
 }
 
@@ -59,12 +59,12 @@ TEST(IncomingCallsTest, OneHostTakesOnlyItsShare) {
   const auto heard = over->listen(Instant::now() + seconds(4));
   EXPECT_FALSE(heard) << "the first ones still have time for their first word";
   const auto other = call_of(calls, "esx-03");
-  ASSERT_TRUE(other->say({{"say", "offer"}}));
+  ASSERT_TRUE(other->say("offer"));
   EXPECT_TRUE(other->expect("offer of esx-03", patience())) << "another host is heard";
   silent.clear();
   const auto is_heard = [&] {
     const auto again = call_of(calls, "esx-01");
-    return again->say({{"say", "offer"}}) && again->expect("offer of esx-01", patience());
+    return again->say("offer") && again->expect("offer of esx-01", patience());
   };
   const Instant until = patience();
   while (!is_heard()) ASSERT_LT(Instant::now(), until) << "the silent ones have left their places";
@@ -81,7 +81,7 @@ TEST(IncomingCallsTest, AnInterruptEndsWhatAnAnswerWaitsFor) {
   });
   const auto silent = call_of(calls, "esx-01");
   const auto there = call_of(calls, "esx-01");
-  ASSERT_TRUE(there->say({{"say", "offer"}}));
+  ASSERT_TRUE(there->say("offer"));
   while (!has_begun) std::this_thread::yield();
   calls.stop();
   EXPECT_TRUE(was_stopped);
@@ -94,12 +94,12 @@ TEST(IncomingCallsTest, AChannelThatIsGivenAwayOutlivesItsCall) {
   std::atomic<bool> is_given = false;
   IncomingCalls calls;
   calls.on("memory", [&](IncomingCall& call, const Said&) {
-    EXPECT_TRUE(call.there().say({{"say", "send"}}));
+    EXPECT_TRUE(call.there().say("send"));
     given = call.give_channel();
     is_given = true;
   });
   const auto there = call_of(calls, "esx-01");
-  ASSERT_TRUE(there->say({{"say", "memory"}}));
+  ASSERT_TRUE(there->say("memory"));
   ASSERT_TRUE(there->expect("send", patience()));
   while (!is_given) std::this_thread::yield();
   calls.stop();

@@ -21,7 +21,7 @@ Result<void> DaemonLedDestination::prepare() {
   if (auto restored = restore_pci(); !restored) return restored;
   if (auto set = vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, true); !set)
     return set;
-  if (auto told = there_.say({{"say", "restored"}}); !told) return told;
+  if (auto told = there_.say("restored"); !told) return told;
   auto channel = take_memory_(Instant::now() + calls::Conversation::kAnswerPatience);
   if (!channel) return Failure(std::move(channel).error());
   auto pump = Pump::start(*monitor_, *std::move(channel), Pump::Direction::kToQemu);

@@ -202,7 +202,7 @@ Result<void> DaemonLedSource::undo(const std::string& why, const Progress&) {
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());
   };
-  static_cast<void>(there_.say(calls::over(why)));
+  static_cast<void>(there_.end(why));
   if (std::exchange(stopped_, false)) note(insist([this] { return side_.go_on(motion_.vm); }));
   if (std::exchange(set_up_, false)) note(take_qemu_back());
   pump_.reset();

@@ -45,7 +45,7 @@ Result<ArrivalReport> Destination::run() {
   if (done) return report_;
   Error why = std::move(done).error();
   if (!is_here_) {
-    static_cast<void>(there_.say(calls::refusal(why.message)));
+    static_cast<void>(there_.refuse(why.message));
     return give_up(std::move(why));
   }
   why.message +=
@@ -71,7 +71,7 @@ Result<void> Destination::wait_for_qemu() {
   Instant until = Instant::now() + offer_.patience + calls::Conversation::kAnswerPatience;
   while (true) {
     auto found = look_for_qemu();
-    if (found) return there_.say({{"say", "qemu"}});
+    if (found) return there_.say("qemu");
     if (found.error().kind != ErrorKind::kNotFound && found.error().code != ECONNREFUSED) return found;
     if (has_come_) until = std::min(until, *has_come_ + kMonitorPatience);
     if (Instant::now() >= until || stopping_()) return found;
@@ -109,11 +109,9 @@ Result<std::vector<std::byte>> Destination::receive_pci_image() {
   there_.allow_bytes();
   auto said = there_.expect("pci", Instant::now() + calls::Conversation::kAnswerPatience);
   if (!said) return Failure(std::move(said).error());
-  const auto image = said->text.contains("pci")
-                         ? pci_image_of(said->text.at("pci"))
-                         : Result<vmm::PciImage>(fail(EPROTO, "it sends no PCI state"));
-  if (!image) return Failure(image.error());
-  image_ = *image;
+  PciMessage message;
+  if (auto read = said->read("the PCI state", message); !read) return Failure(std::move(read).error());
+  image_ = message.image;
   return std::move(said->bytes);
 }
 
@@ -141,8 +139,9 @@ Result<void> Destination::load() {
   }
   if (!said->is("state")) return there_.given_up(*said);
   const Instant began = Instant::now();
-  const auto paused = said->text.find("paused");
-  if (paused != said->text.end() && paused->is_boolean()) is_paused_ = paused->get<bool>();
+  StateMessage message;
+  if (auto read = said->read("the message of the state", message); !read) return read;
+  is_paused_ = message.is_paused.value_or(is_paused_);
   const auto image = side_.load(offer_.motion.vm, std::move(said->bytes));
   if (!image) return Failure(image.error());
   is_loaded_ = true;
@@ -174,7 +173,7 @@ Result<void> Destination::wait_for_memory() {
 
 Result<void> Destination::say_loaded() {
   if (auto same = side_.check_pci(offer_.motion.vm, AdapterSide::Vmm::kOwn, image_); !same) return same;
-  static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died does not hear it
+  static_cast<void>(there_.say("loaded"));  // a source that has died does not hear it
   return {};
 }
 
@@ -234,7 +233,7 @@ Result<void> Destination::go_on() {
   }
   report_.go_on = Instant::now() - began;
   auto resumed = side_.resume(vm);
-  static_cast<void>(there_.say({{"say", "runs"}}));
+  static_cast<void>(there_.say("runs"));
   for (const milliseconds after : kNudges) {
     std::this_thread::sleep_for(began + after - Instant::now());
     static_cast<void>(side_.nudge(vm));

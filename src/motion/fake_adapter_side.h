@@ -54,7 +54,9 @@ class FakeAdapterSide : public AdapterSide {
   Result<void> arrive(const std::string&) override { return act("arrive"); }
   Result<void> nudge(const std::string&) override { return act("nudge"); }
 
-  static vmm::PciImage image() { return {.has_msix_table = true}; }
+  static vmm::PciImage image() {
+    return {.config = {}, .msix_table = std::array<std::uint8_t, vmm::kMsixTableBytes>{}};
+  }
   static std::vector<std::byte> saved() { return {std::byte{1}, std::byte{2}, std::byte{3}}; }
 
  protected:

@@ -41,7 +41,7 @@ Result<void> LibvirtLedDestination::prepare() {
   if (!draft) return Failure(std::move(draft).error());
   if (auto tried = try_draft(*std::move(draft)); !tried) return tried;
   if (auto restored = restore_pci(); !restored) return restored;
-  return there_.say({{"say", "restored"}});
+  return there_.say("restored");
 }
 
 Result<void> LibvirtLedDestination::complete() {
@@ -70,7 +70,7 @@ Result<void> LibvirtLedDestination::take_pages() {
   const std::string& vm = offer_.motion.vm;
   bool has_pages = false;
   if (auto stands = check_stands(has_pages); !stands) return stands;
-  if (auto told = there_.say({{"say", "memory"}}); !told) return told;
+  if (auto told = there_.say("memory"); !told) return told;
   while (true) {
     auto said = there_.listen(Instant::now() + calls::Conversation::kAnswerPatience);
     if (!said) return Failure(std::move(said).error());
@@ -80,15 +80,14 @@ Result<void> LibvirtLedDestination::take_pages() {
                               offer_.motion.from, vm));
     if ((*said)->is("whole")) break;
     if (!(*said)->is("pages")) return there_.given_up(**said);
-    const auto at = (*said)->text.find("at");
-    if (at == (*said)->text.end() || !at->is_number_unsigned() ||
-        (*said)->bytes.size() > AdapterSide::kPagesBytesMax)
+    PagesMessage pages;
+    if (!(*said)->read("the message", pages) || (*said)->bytes.size() > AdapterSide::kPagesBytesMax)
       return fail(EPROTO,
                   fmt::format("host {} sends pages of VM {} without an address, or more than {} bytes",
                               offer_.motion.from, vm, AdapterSide::kPagesBytesMax));
     if (auto stands = check_stands(has_pages); !stands) return stands;
     has_pages = true;
-    auto put = side_.put_pages(vm, {at->get<std::uint64_t>(), std::move((*said)->bytes)});
+    auto put = side_.put_pages(vm, {pages.address, std::move((*said)->bytes)});
     if (!put) return put;
   }
   return check_stands(has_pages);

@@ -116,22 +116,23 @@ class LibvirtLedDestinationTest : public testing::Test {
       const auto report = destination->run();
       outcome = report ? "" : report.error().message;
     });
-    EXPECT_TRUE(there.say({{"say", "begun"}}));
+    EXPECT_TRUE(there.say("begun"));
     EXPECT_TRUE(there.expect("qemu", until()));
     talk(there);
     const auto said = there.expect("refused", until());
-    EXPECT_TRUE(said) << said.error().message;
     thread.join();
-    EXPECT_EQ(said ? calls::text_of(said->text, "why").value_or("") : "", outcome);
+    calls::Reason reason;
+    EXPECT_TRUE(said && said->read("the refusal", reason));
+    EXPECT_EQ(reason.why, outcome);
     return outcome;
   }
   static Instant until() { return Instant::now() + seconds(20); }
   // Plays the source up to the destination's "memory".
   void come(Conversation& there) {
-    EXPECT_TRUE(there.say({{"say", "pci"}, {"pci", to_json(vmm::PciImage{})}}, std::vector<std::byte>(3)));
+    EXPECT_TRUE(there.say("pci", PciMessage{}, std::vector<std::byte>(3)));
     EXPECT_TRUE(there.expect("restored", until()));
     set(runs_there_ ? "running" : "paused", "completed");
-    EXPECT_TRUE(there.say({{"say", "state"}}, std::vector<std::byte>(3)));
+    EXPECT_TRUE(there.say("state", std::vector<std::byte>(3)));
     if (runs_there_) return;
     EXPECT_TRUE(there.expect("memory", until()));
   }
@@ -191,7 +192,7 @@ TEST_F(LibvirtLedDestinationTest, PagesThatAreNoneAreRefused) {
     set("inmigrate", "active");
     const std::string why = refusal([&](Conversation& there) {
       come(there);
-      EXPECT_TRUE(there.say(text, bytes));
+      EXPECT_TRUE(there.say_text(text, bytes));
     });
     EXPECT_EQ(why, "host esx-01 sends pages of VM VM-01 without an address, or more than 1048576 bytes")
         << text.dump();
@@ -203,17 +204,43 @@ TEST_F(LibvirtLedDestinationTest, PagesThatAreNoneAreRefused) {
 TEST_F(LibvirtLedDestinationTest, PagesOfNoMemoryAreRefused) {
   const std::string why = refusal([&](Conversation& there) {
     come(there);
-    EXPECT_TRUE(there.say({{"say", "pages"}, {"at", 0u}}, std::vector<std::byte>(4096)));
-    EXPECT_TRUE(there.say({{"say", "pages"}, {"at", Side::kRamEnd}}, std::vector<std::byte>(4096)));
+    EXPECT_TRUE(there.say("pages", PagesMessage{0}, std::vector<std::byte>(4096)));
+    EXPECT_TRUE(there.say("pages", PagesMessage{Side::kRamEnd}, std::vector<std::byte>(4096)));
   });
   EXPECT_EQ(why, "its VM has no memory here");
   EXPECT_EQ(side_.put_bytes, 4096U);
 }
 
+TEST_F(LibvirtLedDestinationTest, APciStateThatIsNoneIsRefused) {
+  const std::string config(512, '0');
+  const std::pair<Json, const char*> cases[] = {
+      {{{"say", "pci"}}, "the PCI state lacks \"pci\""},
+      {{{"say", "pci"}, {"pci", config}}, "the PCI state's \"pci\" is not an object"},
+      {{{"say", "pci"}, {"pci", Json::object()}}, "the PCI state lacks \"pci.config\""},
+      {{{"say", "pci"}, {"pci", {{"config", config}, {"msix_table", "00"}}}},
+       "the PCI state's \"pci.msix_table\" is not 48 bytes in hexadecimal digits"},
+  };
+  for (const auto& [text, why] : cases) {
+    set("inmigrate", "setup");
+    EXPECT_EQ(refusal([&, text = &text](Conversation& there) { EXPECT_TRUE(there.say_text(*text)); }), why);
+    EXPECT_EQ(ended().back(), "quit");
+  }
+}
+
+TEST_F(LibvirtLedDestinationTest, AStateThatDoesNotSayHowTheVmIsLeftIsRefused) {
+  const std::string why = refusal([&](Conversation& there) {
+    EXPECT_TRUE(there.say("pci", PciMessage{}, std::vector<std::byte>(3)));
+    EXPECT_TRUE(there.expect("restored", until()));
+    set("paused", "completed");
+    EXPECT_TRUE(there.say_text({{"say", "state"}, {"paused", 7}}, std::vector<std::byte>(3)));
+  });
+  EXPECT_EQ(why, "the message of the state's \"paused\" is not true or false");
+}
+
 TEST_F(LibvirtLedDestinationTest, WhatIsNotDueIsRefused) {
   const std::string why = refusal([&](Conversation& there) {
     come(there);
-    EXPECT_TRUE(there.say({{"say", "state"}}));
+    EXPECT_TRUE(there.say("state"));
   });
   EXPECT_NE(why.find("says \"state\", which was not expected"), std::string::npos) << why;
 }
@@ -229,8 +256,7 @@ TEST_F(LibvirtLedDestinationTest, ADraftThatIsRefusedEndsLibvirtsMigration) {
        {std::pair("", "quit"), std::pair("setup", "quit"), std::pair("active", "yank")}) {
     set("inmigrate", migration);
     const std::string why = refusal([&](Conversation& there) {
-      EXPECT_TRUE(there.say({{"say", "pci"}, {"pci", to_json(vmm::PciImage{})}},
-                            std::vector<std::byte>(side_.refused_bytes)));
+      EXPECT_TRUE(there.say("pci", PciMessage{}, std::vector<std::byte>(side_.refused_bytes)));
     });
     EXPECT_EQ(why, "adapter VM-01 cannot go on from this state");
     EXPECT_EQ(ended().back(), command);

@@ -168,10 +168,10 @@ Result<void> LibvirtLedSource::hand_over(const Progress& progress) {
     if (!said) return Failure(said.error());
     if (*said) return there_.given_up(**said);
     if (!progress(in_pause())) return fail(ECANCELED, "the motion was cancelled");
-    return there_.say({{"say", "pages"}, {"at", pages.address}}, pages.bytes);
+    return there_.say("pages", PagesMessage{pages.address}, pages.bytes);
   });
   if (!given) return given;
-  if (auto said = there_.say({{"say", "whole"}}); !said) return said;
+  if (auto said = there_.say("whole"); !said) return said;
   report_.pages = Instant::now() - gives;
   if (auto loaded = wait_in_pause("loaded", progress); !loaded) return loaded;
   is_loaded_ = true;
@@ -229,7 +229,7 @@ void LibvirtLedSource::say_what_is_waited_for(const Result<Look>& found, const s
 
 // A migration that has not ended is cancelled. After that libvirt decides where the VM is.
 Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& progress) {
-  static_cast<void>(there_.say(calls::over(why)));
+  static_cast<void>(there_.end(why));
   Result<void> outcome;
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());

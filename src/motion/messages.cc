@@ -4,97 +4,123 @@
 #include <cerrno>
 #include <chrono>
 #include <fmt/core.h>
-#include <span>
-#include <utility>
-
-#include "base/hex.h"
-#include "vocabulary/name.h"
 
 namespace pvrdma::motion {
 namespace {
 
-using std::chrono::seconds;
+struct OfferFormat {
+  std::uint64_t format = 0;
+};
 
-constexpr std::uint64_t kPatienceSMax = 86'400;
+struct OfferLeader {
+  Leader leader = Leader::kDaemons;
+};
+
+struct PlainOfferMessage : OfferFormat, Motion {
+  Duration patience{};
+  bool is_question = false;
+};
+
+struct OfferMessage : PlainOfferMessage, OfferLeader {
+  bool is_paused = false;
+};
+
+}  // namespace
+}  // namespace pvrdma::motion
+
+namespace pvrdma::schema {
+namespace {
+
+// A whole number of seconds, a day at most.
+struct PatienceRule {
+  void read(Reader& reader, const ParsedJson& json, Duration& out) const {
+    std::uint64_t seconds = 0;
+    NumberRule{}.read(reader, json, seconds);
+    out = std::chrono::seconds(std::min<std::uint64_t>(seconds, 86'400));
+  }
+  Json write(Duration value) const { return std::chrono::duration_cast<std::chrono::seconds>(value).count(); }
+};
+
+// Left out for the daemons: older ones know no other leader.
+struct LeaderRule {
+  void read(Reader& reader, const ParsedJson& json, motion::Leader& out) const {
+    if (json != kLibvirt) return reader.wrong(json, "\"libvirt\"", "is nobody who leads");
+    out = motion::Leader::kLibvirt;
+  }
+  Json write(motion::Leader value) const {
+    return value == motion::Leader::kLibvirt ? Json(kLibvirt) : Json(nullptr);
+  }
+
+  static constexpr const char* kLibvirt = "libvirt";
+};
 
 }  // namespace
 
-calls::Json to_json(const Offer& offer) {
-  const Motion& motion = offer.motion;
-  const bool is_led = offer.leader == Leader::kLibvirt;
-  calls::Json text{{"say", kOfferWord},
-                   {"format", is_led || offer.is_paused ? kMotionFormat : kPlainMotionFormat},
-                   {"motion", motion.id},
-                   {"vm", motion.vm},
-                   {"from", motion.from},
-                   {"to", motion.to},
-                   {"patience_s",
-                    static_cast<std::uint64_t>(std::chrono::duration_cast<seconds>(offer.patience).count())}};
-  if (offer.is_question) text["question"] = true;
-  if (is_led) text["leader"] = "libvirt";
-  if (offer.is_paused) text["paused"] = true;
-  return text;
+template <>
+inline constexpr auto kObject<motion::OfferFormat> =
+    record("OfferFormat", field("format", &motion::OfferFormat::format).required());
+
+template <>
+inline constexpr auto kObject<motion::OfferLeader> =
+    record("OfferLeader", field("leader", &motion::OfferLeader::leader, LeaderRule{}));
+
+template <>
+inline constexpr auto kObject<motion::PlainOfferMessage> =
+    record("PlainOffer", kObject<motion::OfferFormat>,
+           field("motion", &motion::PlainOfferMessage::id, kName).required(),
+           field("vm", &motion::PlainOfferMessage::vm, kName).required(),
+           field("from", &motion::PlainOfferMessage::from, kName).required(),
+           field("to", &motion::PlainOfferMessage::to, kName).required(),
+           field("patience_s", &motion::PlainOfferMessage::patience, PatienceRule{}).required(),
+           field("question", &motion::PlainOfferMessage::is_question, MentionRule{}));
+
+template <>
+inline constexpr auto kObject<motion::OfferMessage> = record("Offer", kObject<motion::PlainOfferMessage>,
+                                                             kObject<motion::OfferLeader>,
+                                                             field("paused", &motion::OfferMessage::is_paused,
+                                                                   MentionRule{}));
+
+}  // namespace pvrdma::schema
+
+namespace pvrdma::motion {
+namespace {
+
+constexpr const char* kTheOffer = "the offer";
+
+}  // namespace
+
+Result<void> say_offer(calls::Conversation& there, const Offer& offer) {
+  OfferMessage message{
+      {{}, offer.motion, offer.patience, offer.is_question}, {offer.leader}, offer.is_paused};
+  const bool is_plain = offer.leader == Leader::kDaemons && !offer.is_paused;
+  message.format = is_plain ? kPlainMotionFormat : kMotionFormat;
+  return there.say(kOfferWord, message);
 }
 
 Result<Offer> read_offer(const calls::Said& said) {
-  const calls::Json& text = said.text;
-  const auto format = text.find("format");
-  if (!said.is(kOfferWord) || format == text.end() || !format->is_number_integer())
+  OfferMessage message;
+  if (!said.is(kOfferWord) || !said.read<OfferFormat>(kTheOffer, message))
     return fail(EPROTO, "this is not an offer");
-  if (*format != kMotionFormat && *format != kPlainMotionFormat) {
+  if (message.format != kMotionFormat && message.format != kPlainMotionFormat) {
     return fail(
         EPERM,
         fmt::format("this host's pvrdmad moves VMs in formats {} and {}, the other one's in format {}: "
                     "upgrade the older one",
-                    kPlainMotionFormat, kMotionFormat, format->dump()));
+                    kPlainMotionFormat, kMotionFormat, message.format));
   }
-  Offer offer;  // all other fields are names
-  if (*format == kMotionFormat) {
-    if (text.contains("leader")) {
-      if (text.at("leader") != "libvirt")
-        return fail(EPERM,
-                    "the other host's pvrdmad names a leader that this one does not know: upgrade this one");
-      offer.leader = Leader::kLibvirt;
-    }
-    offer.is_paused = text.contains("paused");
+  const bool is_plain = message.format == kPlainMotionFormat;
+  if (!is_plain && !said.read<OfferLeader>(kTheOffer, message)) {
+    return fail(EPERM,
+                "the other host's pvrdmad names a leader that this one does not know: upgrade this one");
   }
-  offer.is_question = text.contains("question");
-  for (const auto& [member, value] :
-       {std::pair("motion", &offer.motion.id), std::pair("vm", &offer.motion.vm),
-        std::pair("from", &offer.motion.from), std::pair("to", &offer.motion.to)}) {
-    auto found = calls::text_of(text, member);
-    if (!found) return fail(EPROTO, fmt::format("the offer has no {}", member));
-    if (!is_name(*found)) return fail(EPROTO, fmt::format("the {} in the offer is not a name", member));
-    *value = *std::move(found);
-  }
-  const auto patience = text.find("patience_s");
-  if (patience == text.end() || !patience->is_number_unsigned())
-    return fail(EPROTO, "the offer has no patience_s");
-  offer.patience = seconds(std::min(patience->get<std::uint64_t>(), kPatienceSMax));
-  return offer;
-}
-
-calls::Json acceptance() {
-  return {{"say", "accepted"}, {"draft", true}};
-}
-
-calls::Json to_json(const vmm::PciImage& image) {
-  calls::Json json{{"config", to_hex(image.config)}};
-  if (image.has_msix_table) json["msix_table"] = to_hex(image.msix_table);
-  return json;
-}
-
-Result<vmm::PciImage> pci_image_of(const calls::Json& json) {
-  const auto read = [&json](const char* member, std::span<std::uint8_t> into) {
-    const auto text = json.is_object() ? calls::text_of(json, member) : std::nullopt;
-    return text && from_hex(*text, into);
-  };
-  vmm::PciImage image;
-  bool fine = read("config", image.config);
-  image.has_msix_table = json.is_object() && json.contains("msix_table");
-  if (image.has_msix_table) fine = read("msix_table", image.msix_table) && fine;
-  if (fine) return image;
-  return fail(EPROTO, "the other host sends an invalid PCI state");
+  if (auto read = is_plain ? said.read<PlainOfferMessage>(kTheOffer, message) : said.read(kTheOffer, message);
+      !read)
+    return Failure(std::move(read).error());
+  return Offer{.motion = message,
+               .patience = message.patience,
+               .is_question = message.is_question,
+               .leader = message.leader,
+               .is_paused = message.is_paused};
 }
 
 }  // namespace pvrdma::motion

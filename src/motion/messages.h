@@ -1,13 +1,18 @@
-// The messages of a motion that both of its hosts read in the same way: the offer that starts it, and a PCI
-// state. docs/wire_format.md lists all messages.
+// The messages of a motion: the offer that starts it, and the members of the messages that follow. Messages
+// that have no members are not listed here. docs/wire_format.md lists all messages.
 //
 // Thread: any.
 #pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "calls/conversation.h"
 #include "motion/arbiter.h"
+#include "schema/rules.h"
 #include "vmm/pci.h"
 
 namespace pvrdma::motion {
@@ -28,16 +33,67 @@ struct Offer {
   Leader leader = Leader::kDaemons;
   bool is_paused = false;  // the VM is paused, and stays so
 };
-calls::Json to_json(const Offer& offer);
+Result<void> say_offer(calls::Conversation& there, const Offer& offer);
 // Errors: EPROTO: it is not an offer; EPERM: this daemon cannot accept it.
 Result<Offer> read_offer(const calls::Said& said);
 
-// "say": "accepted". It also says that the other host may send a draft of the adapter's state beforehand, to
-// be tried.
-calls::Json acceptance();
+// "accepted".
+struct Acceptance {
+  bool takes_draft = false;  // whether "pci" may have a draft of the adapter's state as bytes, to be tried
+};
 
-calls::Json to_json(const vmm::PciImage& image);
-// Errors: EPROTO.
-Result<vmm::PciImage> pci_image_of(const calls::Json& json);
+// "memory", as the first word.
+struct MemoryMessage {
+  std::string motion;
+};
+
+// "pci". Its bytes are a draft of the adapter's state.
+struct PciMessage {
+  vmm::PciImage image;
+};
+
+// "state". Its bytes are the adapter's state.
+struct StateMessage {
+  std::optional<bool> is_paused;  // whether the VM must stay paused; empty: as the offer says
+};
+
+// "pages". Its bytes are what the adapter has written there.
+struct PagesMessage {
+  std::uint64_t address = 0;  // guest-physical
+};
 
 }  // namespace pvrdma::motion
+
+namespace pvrdma::schema {
+
+// A flag that is left out when it is false: older daemons only look whether the member is there.
+struct MentionRule : FlagRule {
+  Json write(bool value) const { return value ? Json(true) : Json(nullptr); }
+};
+
+template <>
+inline constexpr auto kObject<motion::Acceptance> =
+    record("Acceptance", field("draft", &motion::Acceptance::takes_draft, MentionRule{}));
+
+template <>
+inline constexpr auto kObject<motion::MemoryMessage> =
+    record("MemoryMessage", field("motion", &motion::MemoryMessage::motion).required());
+
+template <>
+inline constexpr auto kObject<vmm::PciImage> =
+    record("PciImage", field("config", &vmm::PciImage::config, HexRule{}).required(),
+           field("msix_table", &vmm::PciImage::msix_table, OptionalRule<HexRule>{}));
+
+template <>
+inline constexpr auto kObject<motion::PciMessage> =
+    record("PciMessage", field("pci", &motion::PciMessage::image).required());
+
+template <>
+inline constexpr auto kObject<motion::StateMessage> =
+    record("StateMessage", field("paused", &motion::StateMessage::is_paused));
+
+template <>
+inline constexpr auto kObject<motion::PagesMessage> =
+    record("PagesMessage", field("at", &motion::PagesMessage::address).required());
+
+}  // namespace pvrdma::schema

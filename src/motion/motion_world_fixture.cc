@@ -505,7 +505,7 @@ void MotionWorld::lead_destination() {
   try {
     const auto said = there.listen(Instant::now() + std::chrono::seconds(5));
     const auto offer = said && *said ? read_offer(**said) : Result<Offer>(fail(EPIPE, "no offer"));
-    if (!offer || !there.say(acceptance())) return;
+    if (!offer || !there.say("accepted", Acceptance{.takes_draft = true})) return;
     const auto destination = Destination::create(
         *offer, [this]() -> Result<std::string> { return paths_[1]; }, side, store, there,
         [](Instant) -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },

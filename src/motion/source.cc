@@ -75,11 +75,13 @@ Result<void> Source::offer(Asked asked) {
                     .is_question = asked == Asked::kWhether,
                     .leader = wish_.leader,
                     .is_paused = is_paused_};
-  if (auto said = there_.say(to_json(offer)); !said) return said;
+  if (auto said = say_offer(there_, offer); !said) return said;
   const auto accepted = there_.expect("accepted", Instant::now() + calls::Conversation::kAnswerPatience);
   if (!accepted) return Failure(accepted.error());
-  takes_draft_ = accepted->text.contains("draft");
-  return {};
+  Acceptance acceptance;
+  auto read = accepted->read("the acceptance", acceptance);
+  takes_draft_ = acceptance.takes_draft;
+  return read;
 }
 
 Result<void> Source::begin() {
@@ -90,7 +92,7 @@ Result<void> Source::begin() {
     begun_ = begun.error().kind == ErrorKind::kUnavailable;
     return begun;
   }
-  return there_.say({{"say", "begun"}});
+  return there_.say("begun");
 }
 
 Result<void> Source::wait_for(const char* what, Duration patience, const Progress& progress,
@@ -120,7 +122,7 @@ Result<void> Source::prepare(const Progress& progress) {
     if (!made) return Failure(std::move(made).error());
     draft = *std::move(made);
   }
-  if (auto said = there_.say({{"say", "pci"}, {"pci", to_json(image_)}}, draft); !said) return said;
+  if (auto said = there_.say("pci", PciMessage{image_}, draft); !said) return said;
   return wait_for("restored", calls::Conversation::kAnswerPatience, progress, {.phase = "waits for QEMU"});
 }
 
@@ -139,7 +141,7 @@ Result<void> Source::stop(const Progress& progress) {
   if (!state) return Failure(state.error());
   report_.state_bytes = state->size();
   state_sent_ = true;
-  auto sent = there_.say({{"say", "state"}, {"paused", is_paused_}}, *state);
+  auto sent = there_.say("state", StateMessage{is_paused_}, *state);
   report_.state = watch.lap();
   return sent;
 }

@@ -19,12 +19,13 @@ Arrivals::Arrivals(control::Plane& plane, motion::AdapterSide& side, motion::Arb
 }
 
 void Arrivals::receive_memory(calls::IncomingCall& call, const calls::Said& first) {
-  if (!call.there().say({{"say", "send"}})) return;
-  const auto id = calls::text_of(first.text, "motion");
+  if (!call.there().say("send")) return;
+  motion::MemoryMessage message;
+  if (!first.read("the message", message)) return;
   auto channel = call.give_channel();
   {
     const std::lock_guard lock(mutex_);
-    const auto expected = id ? memories_.find(*id) : memories_.end();
+    const auto expected = memories_.find(message.motion);
     if (expected == memories_.end() || expected->second.from != call.peer() ||
         expected->second.channel != nullptr)
       return;
@@ -70,12 +71,12 @@ void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
   std::string why;
   if (!offer || !claim(*offer, call, why)) {
     if (!offer) why = offer.error().message;
-    static_cast<void>(there.say(calls::refusal(why)));
+    static_cast<void>(there.refuse(why));
     return;
   }
   const motion::Motion& motion = offer->motion;
   Result<motion::ArrivalReport> outcome = fail(EPIPE, fmt::format("host {} has gone", call.peer()));
-  const bool is_taken = there.say(motion::acceptance()).has_value();
+  const bool is_taken = there.say("accepted", motion::Acceptance{.takes_draft = true}).has_value();
   if (is_taken && !offer->is_question) {
     log::info("VM {}: it is to come from host {} (motion {})", motion.vm, motion.from, motion.id);
     const auto destination = motion::Destination::create(

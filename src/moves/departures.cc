@@ -49,7 +49,7 @@ Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motio
   auto first = calls_.call(motion.to);
   if (!first) return Failure(std::move(first).error());
   // QEMU's stream follows this message.
-  if (auto said = (*first)->say({{"say", motion::kMemoryWord}, {"motion", motion.id}}); !said)
+  if (auto said = (*first)->say(motion::kMemoryWord, motion::MemoryMessage{motion.id}); !said)
     return Failure(std::move(said).error());
   if (const auto awaited = (*first)->expect("send", Instant::now() + calls::kFirstWordPatience); !awaited)
     return Failure(awaited.error());

@@ -126,7 +126,7 @@ class MotionsTest : public testing::Test {
   // The reason why the motions refuse `text`; empty: they accept.
   static std::string refusal(Host& motions, const std::string& peer, const vmm::Json& text) {
     const auto there = motions.call(peer);
-    EXPECT_TRUE(there->say(text));
+    EXPECT_TRUE(there->say_text(text));
     const auto answer = there->expect("accepted", Instant::now() + seconds(20));
     return answer ? std::string() : answer.error().message;
   }
@@ -162,7 +162,7 @@ TEST_F(MotionsTest, TakesOffersOfVmsThatTheirHostHas) {
 TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
   const auto here = motions(*two_);
   auto first = here->call("esx-01");
-  ASSERT_TRUE(first->say(offer()));
+  ASSERT_TRUE(first->say_text(offer()));
   ASSERT_TRUE(first->expect("accepted", Instant::now() + seconds(20)));
   EXPECT_NE(refusal(*here, "esx-01", offer()).find("by another motion"), std::string::npos);
   first.reset();
@@ -178,7 +178,7 @@ TEST_F(MotionsTest, AMotionIsOneVms) {
   ASSERT_TRUE(until([&] { return two_->inventory()->vms.contains("VM-02"); }));
   const auto here = motions(*two_);
   const auto first = here->call("esx-01");
-  ASSERT_TRUE(first->say(offer()));
+  ASSERT_TRUE(first->say_text(offer()));
   ASSERT_TRUE(first->expect("accepted", Instant::now() + seconds(20)));
   vmm::Json other = offer("VM-02");
   EXPECT_NE(refusal(*here, "esx-01", other)
@@ -195,7 +195,7 @@ TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
   for (const vmm::Json& text :
        {vmm::Json{{"say", "loaded"}}, vmm::Json{{"say", "memory"}, {"motion", "m9"}}}) {
     const auto there = here->call("esx-01");
-    ASSERT_TRUE(there->say(text));
+    ASSERT_TRUE(there->say_text(text));
     auto heard = there->listen(Instant::now() + seconds(20));
     if (heard && *heard) heard = there->listen(Instant::now() + seconds(20));  // skips "send"
     ASSERT_FALSE(heard) << text.dump();
@@ -355,7 +355,7 @@ TEST_F(MotionsTest, AQemuThatDoesNotAnswerHoldsUpNoCallOfAnotherHost) {
   const auto here = motions(*two_, path);
   ASSERT_TRUE(until([&] { return was_asked.load(); }));
   const auto there = here->call("esx-03");
-  ASSERT_TRUE(there->say(offer()));
+  ASSERT_TRUE(there->say_text(offer()));
   const auto answer = there->expect("accepted", Instant::now() + vmm::Monitor::kPatience / 2);
   may_answer = true;
   ASSERT_FALSE(answer);

@@ -109,15 +109,16 @@ Result<void> ShardSide::resume(const std::string& adapter) {
 Result<std::vector<std::byte>> ShardSide::save(const std::string& adapter, Save what,
                                                const vmm::PciImage& image) {
   using Bytes = std::vector<std::byte>;
-  const auto table = image.has_msix_table ? std::optional(image.msix_table) : std::nullopt;
-  auto saved = on(adapter, [now = &clock_, table, what](adapters::ServedAdapter& served) -> Result<Bytes> {
-    if (what == Save::kState && !served.adapter().is_stopped())
-      return fail(EPIPE, fmt::format("adapter {} works again: its VMM has left, or resumed it",
-                                     served.port().name()));
-    state::Writer writer;
-    served.adapter().save(writer, table, now->now());
-    return writer.finish();
-  });
+  auto saved =
+      on(adapter,
+         [now = &clock_, table = image.msix_table, what](adapters::ServedAdapter& served) -> Result<Bytes> {
+           if (what == Save::kState && !served.adapter().is_stopped())
+             return fail(EPIPE, fmt::format("adapter {} works again: its VMM has left, or resumed it",
+                                            served.port().name()));
+           state::Writer writer;
+           served.adapter().save(writer, table, now->now());
+           return writer.finish();
+         });
   if (saved && saved->size() > kStateBytesMax) {
     return fail(E2BIG, fmt::format("the state of adapter {} has {} bytes, more than {}", adapter,
                                    saved->size(), kStateBytesMax));
@@ -134,7 +135,7 @@ Result<vmm::PciImage> ShardSide::load(const std::string& adapter, std::vector<st
       return fail(ErrorKind::kInvalid, fmt::format("adapter {} cannot go on from this state: {}",
                                                    served.port().name(), pci.error().message));
     }
-    return vmm::PciImage{pci->config, pci->has_msix_table, pci->msix_table};
+    return image_of(*pci);
   });
 }
 

@@ -133,12 +133,12 @@ TEST_F(ShardSideTest, TheSuccessorGetsThePciStateAndTheAdapter) {
   EXPECT_EQ(side_.clients("VM-01")->successor, Successor::kIsHere);
   const auto image = side_.pci_image("VM-01");
   ASSERT_TRUE(image) << image.error().message;
-  EXPECT_TRUE(image->has_msix_table);
-  EXPECT_EQ(image->msix_table[0], 0x5a);
+  ASSERT_TRUE(image->msix_table);
+  EXPECT_EQ((*image->msix_table)[0], 0x5a);
   EXPECT_NE(side_.check_pci("VM-01", kSuccessor, *image).error().message.find("has another PCI state"),
             std::string::npos);
   vmm::PciImage other = *image;
-  other.msix_table[0] = 0x77;
+  (*other.msix_table)[0] = 0x77;
   EXPECT_EQ(side_.write_msix_table("VM-01", kSuccessor, other).error().message,
             "adapter VM-01: its MSI-X table has no address in its VMM");
   EXPECT_TRUE(side_.switch_over("VM-01"));
@@ -177,9 +177,10 @@ TEST_F(ShardSideTest, AnotherVmmGoesOnWithWhatWasSaved) {
       << refused.error().message;
   const auto image = side_.load("VM-01", state);
   ASSERT_TRUE(image) << image.error().message;
-  EXPECT_EQ(image->msix_table[0], 0x5a);
+  ASSERT_TRUE(image->msix_table);
+  EXPECT_EQ((*image->msix_table)[0], 0x5a);
   vmm::PciImage other = *image;
-  other.msix_table[0] = 0x77;
+  (*other.msix_table)[0] = 0x77;
   ASSERT_TRUE(side_.write_msix_table("VM-01", kOwn, other));
   EXPECT_EQ(next->first_byte(), 0x77);
   EXPECT_NE(side_.check_pci("VM-01", kOwn, *image).error().message.find("has another PCI state"),
@@ -293,7 +294,7 @@ TEST_F(ShardSideTest, WhoHasLeftIsSaid) {
   const auto old = connect(0x0402);
   const auto image = side_.pci_image("VM-01");
   ASSERT_TRUE(image);
-  EXPECT_FALSE(image->has_msix_table);
+  EXPECT_FALSE(image->msix_table);
   EXPECT_EQ(side_.check_pci("VM-01", kSuccessor, *image).error().code, EPIPE);
   EXPECT_EQ(side_.write_msix_table("VM-01", kSuccessor, *image).error().code, EPIPE);
   ASSERT_TRUE(side_.expect_successor("VM-01"));

@@ -31,7 +31,7 @@ struct Reply {
 };
 
 device::PciState state_of(const vmm::PciImage& image) {
-  return {image.config, image.has_msix_table, image.msix_table};
+  return {image.config, image.msix_table.has_value(), image.msix_table.value_or(device::MsixTable{})};
 }
 
 // Null: there is no successor. Call it on the shard.
@@ -62,10 +62,14 @@ Result<void> check_successors_vectors(adapters::ServedAdapter& served) {
 
 }  // namespace
 
+vmm::PciImage image_of(const device::PciState& state) {
+  return {state.config, state.has_msix_table ? std::optional(state.msix_table) : std::nullopt};
+}
+
 Result<vmm::PciImage> VmmPci::image(const std::string& adapter, Vmm vmm) {
   const auto pci = state(adapter, vmm);
   if (!pci) return Failure(pci.error());
-  return vmm::PciImage{pci->config, pci->has_msix_table, pci->msix_table};
+  return image_of(*pci);
 }
 
 Result<device::PciState> VmmPci::state(const std::string& adapter, Vmm vmm) {
@@ -126,7 +130,8 @@ Result<device::MsixTable> VmmPci::exchange_table(const std::string& adapter, Vmm
 }
 
 Result<void> VmmPci::write_msix_table(const std::string& adapter, Vmm vmm, const vmm::PciImage& image) {
-  const auto written = exchange_table(adapter, vmm, &image.msix_table);
+  const device::MsixTable table = image.msix_table.value_or(device::MsixTable{});
+  const auto written = exchange_table(adapter, vmm, &table);
   if (!written) return Failure(written.error());
   return {};
 }

@@ -15,6 +15,8 @@
 
 namespace pvrdma::moves {
 
+vmm::PciImage image_of(const device::PciState& state);
+
 class VmmPci {
  public:
   using Vmm = motion::AdapterSide::Vmm;

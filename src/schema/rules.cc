@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "base/hex.h"
 #include "vocabulary/name.h"
 
 namespace pvrdma::schema {
@@ -69,6 +70,16 @@ void TextRule::read(Reader& reader, const ParsedJson& json, std::string& out) co
 Json TextRule::schema(Components& components) const {
   if (schema_name == nullptr) return {{"type", "string"}};
   return schema_named(components, schema_name, {{"type", "string"}, {"pattern", pattern}});
+}
+
+void HexRule::read_bytes(Reader& reader, const ParsedJson& json, std::span<std::uint8_t> out) {
+  if (json.is_string() && from_hex(json.get_ref<const std::string&>(), out)) return;
+  reader.wrong(json, fmt::format("{} bytes in hexadecimal digits", out.size()),
+               fmt::format("is not allowed: it takes {} hexadecimal digits in quotes", 2 * out.size()));
+}
+
+Json HexRule::write(std::span<const std::uint8_t> bytes) const {
+  return to_hex(bytes);
 }
 
 std::string why_no_name(const std::string& text) {

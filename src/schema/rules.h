@@ -5,13 +5,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -89,6 +92,19 @@ struct TextRule {
   void read(Reader& reader, const ParsedJson& json, std::string& out) const;
   Json write(std::string_view value) const { return value; }
   Json schema(Components& components) const;
+};
+
+// Bytes, each as two hexadecimal digits.
+struct HexRule {
+  template <std::size_t Size>
+  void read(Reader& reader, const ParsedJson& json, std::array<std::uint8_t, Size>& out) const {
+    read_bytes(reader, json, out);
+  }
+  Json write(std::span<const std::uint8_t> bytes) const;
+  Json schema(Components&) const { return {{"type", "string"}, {"pattern", "^([0-9a-f]{2})*$"}}; }
+
+ private:
+  static void read_bytes(Reader& reader, const ParsedJson& json, std::span<std::uint8_t> out);
 };
 
 using WhyNot = tl::unexpected<std::string>;
@@ -170,10 +186,15 @@ struct OptionalRule {
 template <typename Rule>
 struct ListRule {
   Rule rule;
+  std::size_t max = std::numeric_limits<std::size_t>::max();
 
   template <typename T>
   void read(Reader& reader, const ParsedJson& json, std::vector<T>& out) const {
     if (!json.is_array()) return reader.wrong(json, "a list", "has the wrong type: it takes a list");
+    if (json.size() > max) {
+      return reader.wrong(json, fmt::format("a list of at most {}", max),
+                          fmt::format("is too long: it takes at most {}", max));
+    }
     out.clear();
     for (std::size_t i = 0; i < json.size() && !reader.failed(); ++i) {
       const Reader::Inside inside(reader, std::to_string(i));

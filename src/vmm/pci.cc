@@ -139,7 +139,7 @@ Result<void> write_all(ConfigPorts& ports, const PciImage& image,
   if (auto done = ports.write16(kCacheLineAndLatency, word(kCacheLineAndLatency)); !done) return done;
   if (auto done = ports.write8(kInterruptLine, image.config[kInterruptLine]); !done) return done;
   if (auto done = ports.write16(kCommand, command | kMemoryAndMaster); !done) return done;
-  if (image.has_msix_table) {
+  if (image.msix_table) {
     if (auto done = write_table(); !done) return done;
   }
   if (auto done = ports.write16(kMsixControl, word(kMsixControl)); !done) return done;

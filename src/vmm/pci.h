@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/result.h"
 #include "vmm/monitor.h"
@@ -18,8 +19,7 @@ inline constexpr std::size_t kMsixTableBytes = 48;  // three vectors
 
 struct PciImage {
   std::array<std::uint8_t, 256> config{};
-  bool has_msix_table = false;
-  std::array<std::uint8_t, kMsixTableBytes> msix_table{};  // 0 unless the image has one
+  std::optional<std::array<std::uint8_t, kMsixTableBytes>> msix_table;
   friend bool operator==(const PciImage&, const PciImage&) = default;
 };
 

@@ -77,7 +77,7 @@ TEST_F(PciTest, WritesWhatIsTheGuestsInOrder) {
   put(0x1c, 0x8, 4);
   put(0x3c, 0x0b, 1);
   put(0x42, 0x8002, 2);
-  image_.has_msix_table = true;
+  image_.msix_table.emplace();
   std::size_t written_before = 0;
   ASSERT_TRUE(restore_here([&]() -> Result<void> {
     written_before = qemu_.commands().size();
@@ -112,7 +112,7 @@ TEST_F(PciTest, RefusesAVmThatRunsAndPutsTheAddressBackAfterAFailure) {
   state_ = "running";
   EXPECT_EQ(restore_here(nullptr).error().kind, ErrorKind::kConflict);
   state_ = "paused";
-  image_.has_msix_table = true;
+  image_.msix_table.emplace();
   EXPECT_EQ(restore_here([]() -> Result<void> { return fail("no table"); }).error().message, "no table");
   EXPECT_EQ(qemu_.commands().back(), "o /w 0xcf8 0x80001234");
 }

@@ -1,107 +1,88 @@
 #include "transport/hca/call_introducer.h"
 
 #include <cerrno>
-#include <fmt/core.h>
-#include <limits>
 #include <utility>
 
-#include "base/hex.h"
+#include "schema/rules.h"
 
 namespace pvrdma::transport::hca {
 namespace {
 
-using calls::Json;
+struct OfferMessage : PipeEndpoint {
+  std::vector<verbs::Gid> gids;
+};
 
-constexpr const char* kPipeAnswer = "pipe-answer";
+struct AnswerMessage : PipeEndpoint {
+  verbs::Gid dialler;
+  verbs::Gid acceptor;
+};
 
-std::optional<verbs::Gid> gid_of(const Json& text) {
-  verbs::Gid gid;
-  if (!text.is_string() || !from_hex(text.get_ref<const std::string&>(), gid.bytes)) return std::nullopt;
-  return gid;
-}
-std::string to_text(const verbs::Gid& gid) {
-  return to_hex(gid.bytes);
-}
+}  // namespace
+}  // namespace pvrdma::transport::hca
 
-Result<PipeEndpoint> end_of(const Json& said) {
-  PipeEndpoint end;
-  for (const auto& [member, value] : {std::pair("qpn", &end.qpn), std::pair("psn", &end.psn),
-                                      std::pair("mtu", &end.mtu), std::pair("slots", &end.slots)}) {
-    const auto found = said.find(member);
-    if (found == said.end() || !found->is_number_unsigned() ||
-        found->get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max())
-      return fail(EPROTO, fmt::format("it has no {}", member));
-    *value = found->get<std::uint32_t>();
+namespace pvrdma::schema {
+namespace {
+
+struct GidRule {
+  void read(Reader& reader, const ParsedJson& json, verbs::Gid& out) const {
+    HexRule{}.read(reader, json, out.bytes);
   }
-  // A daemon that does not know bulk QPs omits this member.
-  if (const auto reads = said.find("reads"); reads != said.end()) {
-    if (!reads->is_number_unsigned() || reads->get<std::uint64_t>() > kReadsMax)
-      return fail(EPROTO, "its reads are no number, or too many");
-    end.reads = reads->get<std::uint32_t>();
-  }
-  if (const auto lends = said.find("lends_answers"); lends != said.end()) {
-    if (!lends->is_boolean()) return fail(EPROTO, "whether it lends answers is neither true nor false");
-    end.lends_answers = lends->get<bool>();
-  }
-  return end;
-}
-
-Json to_json(const PipeEndpoint& end, const char* say) {
-  return {{"say", say},
-          {"qpn", end.qpn},
-          {"psn", end.psn},
-          {"mtu", end.mtu},
-          {"slots", end.slots},
-          {"reads", end.reads},
-          {"lends_answers", end.lends_answers}};
-}
+  Json write(const verbs::Gid& gid) const { return HexRule{}.write(gid.bytes); }
+};
 
 }  // namespace
 
-Result<PipeOffer> pipe_offer_of(const Json& said) {
-  const auto end = end_of(said);
-  if (!end) return Failure(end.error());
-  PipeOffer offer{.end = *end, .gids = {}};
-  const auto gids = said.find("gids");
-  if (gids == said.end() || !gids->is_array() || gids->size() > kGidsMax)
-    return fail(EPROTO, "it has no gids, or too many");
-  for (const Json& each : *gids) {
-    const auto gid = gid_of(each);
-    if (!gid) return fail(EPROTO, "one of its gids is none");
-    offer.gids.push_back(*gid);
-  }
-  return offer;
+namespace hca = transport::hca;
+
+// A daemon that does not know bulk QPs omits the last two members.
+template <>
+inline constexpr auto kObject<hca::PipeEndpoint> =
+    record("PipeEndpoint", field("qpn", &hca::PipeEndpoint::qpn).required(),
+           field("psn", &hca::PipeEndpoint::psn).required(), field("mtu", &hca::PipeEndpoint::mtu).required(),
+           field("slots", &hca::PipeEndpoint::slots).required(),
+           field("reads", &hca::PipeEndpoint::reads, NumberRule{0, hca::kReadsMax}),
+           field("lends_answers", &hca::PipeEndpoint::lends_answers));
+
+template <>
+inline constexpr auto kObject<hca::OfferMessage> =
+    record("PipeOffer", kObject<hca::PipeEndpoint>,
+           field("gids", &hca::OfferMessage::gids, ListRule<GidRule>{{}, hca::kGidsMax}).required());
+
+template <>
+inline constexpr auto kObject<hca::AnswerMessage> =
+    record("PipeAnswer", kObject<hca::PipeEndpoint>,
+           field("dialler", &hca::AnswerMessage::dialler, GidRule{}).required(),
+           field("acceptor", &hca::AnswerMessage::acceptor, GidRule{}).required());
+
+}  // namespace pvrdma::schema
+
+namespace pvrdma::transport::hca {
+
+Result<void> say_pipe_offer(calls::Conversation& there, const PipeOffer& offer) {
+  return there.say(kPipeOffer, OfferMessage{offer.end, offer.gids});
 }
 
-Json to_json(const PipeOffer& offer) {
-  Json said = to_json(offer.end, kPipeOffer);
-  Json& gids = said["gids"] = Json::array();
-  for (const verbs::Gid& gid : offer.gids) gids.push_back(to_text(gid));
-  return said;
+Result<PipeOffer> read_pipe_offer(const calls::Said& said) {
+  OfferMessage message;
+  if (auto read = said.read("the offer", message); !read) return Failure(std::move(read).error());
+  return PipeOffer{.end = message, .gids = std::move(message.gids)};
 }
 
-Result<PipeAnswer> pipe_answer_of(const Json& said) {
-  const auto end = end_of(said);
-  if (!end) return Failure(end.error());
-  const auto dialler = said.find("dialler");
-  const auto acceptor = said.find("acceptor");
-  const auto near = dialler == said.end() ? std::nullopt : gid_of(*dialler);
-  const auto far = acceptor == said.end() ? std::nullopt : gid_of(*acceptor);
-  if (!near || !far) return fail(EPROTO, "it does not say which GIDs speak to each other");
-  return PipeAnswer{.end = *end, .dialler = *near, .acceptor = *far};
+Result<void> say_pipe_answer(calls::Conversation& there, const PipeAnswer& answer) {
+  return there.say(kPipeAnswer, AnswerMessage{answer.end, answer.dialler, answer.acceptor});
 }
 
-Json to_json(const PipeAnswer& answer) {
-  Json said = to_json(answer.end, kPipeAnswer);
-  said["dialler"] = to_text(answer.dialler);
-  said["acceptor"] = to_text(answer.acceptor);
-  return said;
+Result<PipeAnswer> read_pipe_answer(const calls::Said& said) {
+  AnswerMessage message;
+  if (auto read = said.read("the answer", message); !read) return Failure(std::move(read).error());
+  return PipeAnswer{.end = message, .dialler = message.dialler, .acceptor = message.acceptor};
 }
 
 void answer_pipe_offer(Hca& hca, calls::IncomingCall& call, const calls::Said& first) {
-  const auto offer = pipe_offer_of(first.text);
+  const auto offer = read_pipe_offer(first);
   const auto answer = offer ? hca.answer(call.peer(), *offer) : Failure(offer.error());
-  static_cast<void>(call.there().say(answer ? to_json(*answer) : calls::refusal(answer.error().message)));
+  static_cast<void>(answer ? say_pipe_answer(call.there(), *answer)
+                           : call.there().refuse(answer.error().message));
 }
 
 bool CallIntroducer::set_conversation(calls::Conversation* there) {
@@ -126,11 +107,11 @@ Result<PipeAnswer> CallIntroducer::introduce(const std::string& host, const Pipe
     set_conversation(nullptr);
     return stopped();
   }
-  const auto asked = there.say(to_json(offer));
+  const auto asked = say_pipe_offer(there, offer);
   const auto said = asked ? there.expect(kPipeAnswer, Instant::now() + kPatience) : Failure(asked.error());
   set_conversation(nullptr);
   if (!said) return Failure(said.error());
-  return pipe_answer_of(said->text);
+  return read_pipe_answer(*said);
 }
 
 }  // namespace pvrdma::transport::hca

@@ -20,11 +20,14 @@ namespace pvrdma::transport::hca {
 // The first word of a call that offers a pipe.
 inline constexpr const char* kPipeOffer = "pipe-offer";
 
-// Parses the offer that follows the first word kPipeOffer. Errors: EPROTO, one clause.
-Result<PipeOffer> pipe_offer_of(const calls::Json& said);
-calls::Json to_json(const PipeOffer& offer);
-Result<PipeAnswer> pipe_answer_of(const calls::Json& said);
-calls::Json to_json(const PipeAnswer& answer);
+// The word of the answer to it.
+inline constexpr const char* kPipeAnswer = "pipe-answer";
+
+// Errors of reading: EPROTO, one clause.
+Result<void> say_pipe_offer(calls::Conversation& there, const PipeOffer& offer);
+Result<PipeOffer> read_pipe_offer(const calls::Said& said);
+Result<void> say_pipe_answer(calls::Conversation& there, const PipeAnswer& answer);
+Result<PipeAnswer> read_pipe_answer(const calls::Said& said);
 
 // Answers a call whose first word is kPipeOffer.
 void answer_pipe_offer(Hca& hca, calls::IncomingCall& call, const calls::Said& first);

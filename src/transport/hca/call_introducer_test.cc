@@ -4,10 +4,26 @@
 
 #include "gtest/gtest.h"
 
+#include "calls/said_fixture.h"
+
 namespace pvrdma::transport::hca {
 namespace {
 
-using calls::Json;
+using calls::heard;
+using Json = schema::ParsedJson;
+
+calls::Said said(const PipeOffer& offer) {
+  return heard([&](calls::Conversation& there) { return say_pipe_offer(there, offer); });
+}
+calls::Said said(const PipeAnswer& answer) {
+  return heard([&](calls::Conversation& there) { return say_pipe_answer(there, answer); });
+}
+Result<PipeOffer> offer_of(const Json& text) {
+  return read_pipe_offer(heard(text));
+}
+Result<PipeAnswer> answer_of(const Json& text) {
+  return read_pipe_answer(heard(text));
+}
 
 constexpr PipeEndpoint kCalledEnd{
     .qpn = 17, .psn = 0xffffff, .mtu = 4096, .slots = 256, .reads = 16, .lends_answers = true};
@@ -16,32 +32,39 @@ const verbs::Gid kOther{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9}};
 
 TEST(CallIntroducerTest, WhatIsSaidIsUnderstood) {
   const PipeOffer offer{kCalledEnd, {kGid, kOther}};
-  const auto heard = pipe_offer_of(to_json(offer));
-  ASSERT_TRUE(heard) << heard.error().message;
-  EXPECT_EQ(*heard, offer);
-  EXPECT_EQ(to_json(offer).at("say"), kPipeOffer);
+  const auto back = read_pipe_offer(said(offer));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(*back, offer);
+  EXPECT_EQ(said(offer).text.dump(),
+            R"({"gids":["fe800000000000000102030405060708","fe800000000000000102030405060709"],)"
+            R"("lends_answers":true,"mtu":4096,"psn":16777215,"qpn":17,"reads":16,"say":"pipe-offer",)"
+            R"("slots":256})");
   const PipeAnswer answer{kCalledEnd, kGid, kOther};
-  const auto answered = pipe_answer_of(to_json(answer));
+  const auto answered = read_pipe_answer(said(answer));
   ASSERT_TRUE(answered) << answered.error().message;
   EXPECT_EQ(*answered, answer);
+  EXPECT_EQ(said(answer).text.dump(),
+            R"({"acceptor":"fe800000000000000102030405060709","dialler":"fe800000000000000102030405060708",)"
+            R"("lends_answers":true,"mtu":4096,"psn":16777215,"qpn":17,"reads":16,"say":"pipe-answer",)"
+            R"("slots":256})");
 }
 
 TEST(CallIntroducerTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
-  Json offer = to_json(PipeOffer{kCalledEnd, {kGid}});
+  Json offer = said(PipeOffer{kCalledEnd, {kGid}}).text;
   for (const char* member : {"lends_answers", "reads"}) {
     Json spoilt = offer;
     spoilt[member] = "yes";
-    EXPECT_EQ(pipe_offer_of(spoilt).error().code, EPROTO) << spoilt.dump();
+    EXPECT_EQ(offer_of(spoilt).error().code, EPROTO) << spoilt.dump();
     offer.erase(member);
   }
-  const auto heard = pipe_offer_of(offer);
-  ASSERT_TRUE(heard) << heard.error().message;
-  EXPECT_EQ(heard->end.reads, 0U);
-  EXPECT_FALSE(heard->end.lends_answers);
+  const auto back = offer_of(offer);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->end.reads, 0U);
+  EXPECT_FALSE(back->end.lends_answers);
 }
 
 TEST(CallIntroducerTest, WhatIsNoOfferIsRefused) {
-  const Json good = to_json(PipeOffer{kCalledEnd, {kGid}});
+  const Json good = said(PipeOffer{kCalledEnd, {kGid}}).text;
   const std::vector<std::pair<const char*, Json>> bad{
       {"qpn", Json()},
       {"qpn", -1},
@@ -50,6 +73,7 @@ TEST(CallIntroducerTest, WhatIsNoOfferIsRefused) {
       {"psn", 1.5},
       {"mtu", true},
       {"slots", Json::array()},
+      {"slots", Json::object()},
       {"gids", Json()},
       {"gids", "fe80"},
       {"gids", {1}},
@@ -59,24 +83,24 @@ TEST(CallIntroducerTest, WhatIsNoOfferIsRefused) {
   for (const auto& [member, value] : bad) {
     Json spoilt = good;
     spoilt[member] = value;
-    EXPECT_EQ(pipe_offer_of(spoilt).error().code, EPROTO) << spoilt.dump();
+    EXPECT_EQ(offer_of(spoilt).error().code, EPROTO) << spoilt.dump();
     Json lacking = good;
     lacking.erase(member);
-    EXPECT_EQ(pipe_offer_of(lacking).error().code, EPROTO) << lacking.dump();
+    EXPECT_EQ(offer_of(lacking).error().code, EPROTO) << lacking.dump();
   }
 }
 
 TEST(CallIntroducerTest, WhatIsNoAnswerIsRefused) {
-  const Json good = to_json(PipeAnswer{kCalledEnd, kGid, kOther});
+  const Json good = said(PipeAnswer{kCalledEnd, kGid, kOther}).text;
   for (const char* member : {"qpn", "psn", "mtu", "slots", "dialler", "acceptor"}) {
     for (const Json& value : {Json(), Json(-1), Json("x"), Json::object()}) {
       Json spoilt = good;
       spoilt[member] = value;
-      EXPECT_FALSE(pipe_answer_of(spoilt)) << spoilt.dump();
+      EXPECT_FALSE(answer_of(spoilt)) << spoilt.dump();
     }
     Json lacking = good;
     lacking.erase(member);
-    EXPECT_FALSE(pipe_answer_of(lacking)) << lacking.dump();
+    EXPECT_FALSE(answer_of(lacking)) << lacking.dump();
   }
 }
 
