@@ -126,6 +126,7 @@ Result<void> DaemonLedSource::hand_over(const Progress& progress) {
   const auto goes_on = monitor_->execute("migrate-continue", {{"state", "pre-switchover"}});
   if (!goes_on) return Failure(goes_on.error());
   if (auto loaded = wait_for("loaded", patience, progress, in_pause()); !loaded) return loaded;
+  given_ = Given::kAll;
   report_.memory = Instant::now() - began;
   return check_given_away(began + patience);
 }
@@ -194,7 +195,7 @@ void DaemonLedSource::stop_what_runs_here() {
 
 // Tries each step, even if the one before it failed.
 Result<void> DaemonLedSource::undo(const std::string& why, const Progress&) {
-  if (state_sent_) {
+  if (given_ != Given::kNothing) {
     if (auto ended = end_in_writing(); !ended) return ended;
     begun_ = false;
   }

@@ -174,7 +174,7 @@ Result<void> LibvirtLedSource::hand_over(const Progress& progress) {
   if (auto said = there_.say("whole"); !said) return said;
   report_.pages = Instant::now() - gives;
   if (auto loaded = wait_in_pause("loaded", progress); !loaded) return loaded;
-  is_loaded_ = true;
+  given_ = Given::kAll;
   if (auto gone = wait_until_qemu_has_gone(progress); !gone) return gone;
   report_.memory = Instant::now() - began - report_.pages;
   return {};
@@ -239,12 +239,12 @@ Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& prog
   while (true) {
     const auto found = look();
     if (qemu_is_gone_) {
-      if (!is_loaded_) lost_ = why;
+      if (given_ != Given::kAll) lost_ = why;
       return learn_where_it_is(progress);
     }
     const Instant now = Instant::now();
     if (found && found->vm == Look::Vm::kRuns) {
-      is_loaded_ = false;  // the state that was handed over is out of date
+      if (given_ == Given::kAll) given_ = Given::kState;  // what was handed over is out of date
       if (std::exchange(stopped_, false)) note(side_.go_on(motion_.vm));
       if (vmm::has_ended(found->migration.status) || now >= began + kCancelPatience) break;
     }
@@ -258,7 +258,7 @@ Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& prog
                   fmt::format("this daemon stops: libvirt decides whether VM {} runs again", motion_.vm));
     std::this_thread::sleep_for(kSettlePause);
   }
-  if (state_sent_) {
+  if (given_ != Given::kNothing) {
     if (auto ended = end_in_writing(); !ended) return ended;
     begun_ = false;
   }
@@ -273,13 +273,16 @@ Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& prog
 // daemon sees whether the VM runs there, and tells the store. Giving up this
 // wait ends the motion.
 Result<void> LibvirtLedSource::learn_where_it_is(const Progress& progress) {
-  if (!is_loaded_) static_cast<void>(side_.end_with_vmm(motion_.vm));
+  const bool has_all = given_ == Given::kAll;
+  if (!has_all) static_cast<void>(side_.end_with_vmm(motion_.vm));
   const Instant until = Instant::now() + kLostPatience;
   while (true) {
     const auto verdict = arbiter_.look(motion_);
-    is_there_ = (verdict && *verdict == Arbiter::Verdict::kThere) ||
-                ((qemu_gave_all_ || is_loaded_) && arbiter_.commit(motion_));
-    if (is_there_) return fail(EALREADY, "it is there");
+    if ((verdict && *verdict == Arbiter::Verdict::kThere) ||
+        ((qemu_gave_all_ || has_all) && arbiter_.commit(motion_))) {
+      given_ = Given::kVm;
+      return fail(EALREADY, "it is there");
+    }
     const bool stays = verdict && *verdict == Arbiter::Verdict::kStays;
     if (stopping_()) return fail(ECANCELED, "this daemon stops");
     const bool is_wanted = progress({.phase = "lost"}) || Instant::now() < until;

@@ -49,8 +49,7 @@ class LibvirtLedSource final : public Source {
 
   bool qemu_gave_all_ = false;  // as seen at the last look()
   bool qemu_is_gone_ = false;
-  bool is_loaded_ = false;  // the other host has the adapter's state and written pages
-  std::string lost_;        // why the VM is there without its connections; empty: it has them
+  std::string lost_;  // why the VM is there without its connections; empty: it has them
 };
 
 }  // namespace pvrdma::motion

@@ -31,7 +31,7 @@ Result<MotionReport> Source::run(const Progress& progress) {
   const Instant began = Instant::now();
   if (auto done = steps(progress); !done) {
     Error why = undone(std::move(done).error(), progress);
-    if (!is_there_) return Failure(std::move(why));
+    if (given_ != Given::kVm) return Failure(std::move(why));
   }
   report_.left_to_do = leave();
   report_.took = Instant::now() - began;
@@ -40,9 +40,10 @@ Result<MotionReport> Source::run(const Progress& progress) {
 
 Result<void> Source::steps(const Progress& progress) {
   if (auto done = open(); !done) return done;
-  if (auto done = offer(Asked::kToGo); !done) return done;
+  const auto acceptance = offer(Asked::kToGo);
+  if (!acceptance) return Failure(acceptance.error());
   if (auto done = begin(); !done) return done;
-  if (auto done = prepare(progress); !done) return done;
+  if (auto done = prepare(*acceptance, progress); !done) return done;
   if (auto done = copy_memory(progress); !done) return done;
   if (auto done = stop(progress); !done) return done;
   if (auto done = hand_over(progress); !done) return done;
@@ -51,7 +52,8 @@ Result<void> Source::steps(const Progress& progress) {
 
 Result<void> Source::check() {
   if (auto done = open(); !done) return done;
-  return offer(Asked::kWhether);
+  const auto acceptance = offer(Asked::kWhether);
+  return acceptance ? Result<void>() : Failure(acceptance.error());
 }
 
 Result<void> Source::open() {
@@ -69,19 +71,19 @@ void Source::note_run_state(const std::string& state) {
   if (state == "running" || state == "paused") is_paused_ = state == "paused";
 }
 
-Result<void> Source::offer(Asked asked) {
+Result<Acceptance> Source::offer(Asked asked) {
   const Offer offer{.motion = motion_,
                     .patience = wish_.patience,
                     .is_question = asked == Asked::kWhether,
                     .leader = wish_.leader,
                     .is_paused = is_paused_};
-  if (auto said = say_offer(there_, offer); !said) return said;
+  if (auto said = say_offer(there_, offer); !said) return Failure(std::move(said).error());
   const auto accepted = there_.expect("accepted", Instant::now() + calls::Conversation::kAnswerPatience);
   if (!accepted) return Failure(accepted.error());
   Acceptance acceptance;
-  auto read = accepted->read("the acceptance", acceptance);
-  takes_draft_ = acceptance.takes_draft;
-  return read;
+  if (auto read = accepted->read("the acceptance", acceptance); !read)
+    return Failure(std::move(read).error());
+  return acceptance;
 }
 
 Result<void> Source::begin() {
@@ -110,14 +112,14 @@ Result<void> Source::wait_for(const char* what, Duration patience, const Progres
 
 // The PCI state is restored there while the VM still runs here. Whatever changes until the end is restored
 // again.
-Result<void> Source::prepare(const Progress& progress) {
+Result<void> Source::prepare(const Acceptance& acceptance, const Progress& progress) {
   if (auto ready = wait_for("qemu", wish_.patience, progress, {.phase = "waits for QEMU"}); !ready)
     return ready.error().code == ETIMEDOUT ? Result<void>(no_qemu_there()) : ready;
   const auto image = side_.pci_image(motion_.vm);
   if (!image) return Failure(image.error());
   image_ = *image;
   std::vector<std::byte> draft;  // if the other host refuses the state, it refuses now
-  if (takes_draft_) {
+  if (acceptance.takes_draft) {
     auto made = side_.save(motion_.vm, AdapterSide::Save::kDraft, image_);
     if (!made) return Failure(std::move(made).error());
     draft = *std::move(made);
@@ -140,7 +142,7 @@ Result<void> Source::stop(const Progress& progress) {
   const auto state = side_.save(vm, AdapterSide::Save::kState, image_);
   if (!state) return Failure(state.error());
   report_.state_bytes = state->size();
-  state_sent_ = true;
+  given_ = Given::kState;
   auto sent = there_.say("state", StateMessage{is_paused_}, *state);
   report_.state = watch.lap();
   return sent;
@@ -179,7 +181,7 @@ Result<void> Source::commit(const Progress& progress) {
     if (!may_ask_again(committed.error())) return committed;
     if (auto untouched = check_untouched(); !untouched) return untouched;
   }
-  is_there_ = true;
+  given_ = Given::kVm;
   report_.commit = Instant::now() - began;
   return {};
 }
@@ -205,7 +207,7 @@ Error Source::undone(Error why, const Progress& progress) {
   if (monitor_ == nullptr || (!begun_ && !logs_)) return why;
   if (const auto done = undo(why.message, progress); done) {
     why.message += fmt::format("; VM {} stays on host {}", motion_.vm, motion_.from);
-  } else if (!is_there_) {
+  } else if (given_ != Given::kVm) {
     why.message += fmt::format("; going back to QEMU (pid {}) failed: {}", pid_, done.error().message);
   }
   return why;
@@ -218,7 +220,7 @@ Result<void> Source::end_in_writing() {
     auto ended = arbiter_.end(motion_);
     if (ended) return ended;
     if (ended.error().code == EALREADY) {
-      is_there_ = true;
+      given_ = Given::kVm;
       return ended;
     }
     if (!may_ask_again(ended.error())) return ended;

@@ -107,7 +107,7 @@ class Source {
   virtual Result<void> check_untouched() = 0;
   // The VM is on the other host. Returns a sentence: what the operator has to do. Empty: nothing.
   virtual std::string leave() = 0;
-  // The VM stays here, unless `is_there_` is true at the end.
+  // The VM stays here, unless `given_` is kVm at the end.
   virtual Result<void> undo(const std::string& why, const Progress& progress) = 0;
 
   // --- What both leaders need ---
@@ -120,7 +120,7 @@ class Source {
   Result<void> begin_log();
   // `since` is when the store recorded the VM on the other host.
   Result<calls::Said> hear_that_it_runs(Instant since);
-  // Has the store record that the VM stays. EALREADY: it is on the other host, and is_there_ is true.
+  // Has the store record that the VM stays. EALREADY: it is on the other host, and given_ is kVm.
   Result<void> end_in_writing();
 
   const Motion motion_;
@@ -134,27 +134,34 @@ class Source {
   pid_t pid_ = 0;
   vmm::PciImage image_;  // the newest PCI state
   log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
-  Instant stood_{};          // when the VM was last seen to run
-  bool is_paused_ = false;   // the operator has paused the VM, as last seen; it stays paused
-  bool begun_ = false;       // the motion is in the store
-  bool logs_ = false;        // the adapter's written pages are logged
-  bool stopped_ = false;     // the adapter is stopped
-  bool state_sent_ = false;  // the other host may be ready from now on
-  bool is_there_ = false;    // the VM is on the other host
+  Instant stood_{};         // when the VM was last seen to run
+  bool is_paused_ = false;  // the operator has paused the VM, as last seen; it stays paused
+
+  // What the other host has of the VM.
+  enum class Given : std::uint8_t {
+    kNothing,
+    kState,  // the adapter's state: that host may be ready from now on
+    kAll,    // also the memory and the pages that the adapter has written, as that host says
+    kVm,     // the VM, as the arbiter says
+  };
+  Given given_ = Given::kNothing;
+
+  // What undo() takes back.
+  bool begun_ = false;    // the motion is in the store
+  bool logs_ = false;     // the adapter's written pages are logged
+  bool stopped_ = false;  // the adapter is stopped
 
  private:
   Result<void> steps(const Progress& progress);
   Result<void> open();
   enum class Asked : bool { kToGo, kWhether };
-  Result<void> offer(Asked asked);
+  Result<Acceptance> offer(Asked asked);
   Result<void> begin();
-  Result<void> prepare(const Progress& progress);
+  Result<void> prepare(const Acceptance& acceptance, const Progress& progress);
   Result<void> stop(const Progress& progress);
   Result<void> commit(const Progress& progress);
   bool may_ask_again(const Error& why);
   Error undone(Error why, const Progress& progress);
-
-  bool takes_draft_ = false;  // the other host accepts a draft; older daemons do not
 };
 
 }  // namespace pvrdma::motion
