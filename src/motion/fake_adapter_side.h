@@ -1,6 +1,8 @@
 // FakeAdapterSide: an adapter for which each call succeeds, unless act() fails.
 #pragma once
 
+#include <cerrno>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -70,7 +72,9 @@ class FakeAdapterSide : public AdapterSide {
 // An AdapterSide on which one call fails.
 class FailingAdapterSide final : public FakeAdapterSide {
  public:
-  // `fails`: for example "side.save", or "once side.save" to fail once. Any other word: no call fails here.
+  // `fails`: for example "side.save", or "once side.save" to fail once. "..., and back": the adapter does not
+  // go back to its VMM. "nobody came", "its VMM leaves": clients() says so of the successor. Any other word:
+  // no call fails here.
   explicit FailingAdapterSide(std::string fails) : fails_(std::move(fails)) {}
 
   bool is_stopped() {
@@ -82,16 +86,43 @@ class FailingAdapterSide final : public FakeAdapterSide {
     return resumed_;
   }
 
+  bool expects_successor() {
+    const std::lock_guard lock(mutex_);
+    return expects_;
+  }
+  bool is_switched_over() {
+    const std::lock_guard lock(mutex_);
+    return switched_;
+  }
+
+  // Set it before the adapter is used.
+  std::function<void()> before_switch_over;
+
   Result<void> act(std::string_view call) override {
+    if (call == "switch_over" && before_switch_over) before_switch_over();
     const std::lock_guard lock(mutex_);
     if (call == "resume") ++resumed_;
+    if (call == "end_successor") expects_ = false;
     const std::string name = "side." + std::string(call);
     if (fails_ == name) return fail(EIO, "no " + name);
     if (fails_ == "once " + name && !std::exchange(failed_, true))
       return fail(ErrorKind::kUnavailable, "the shard does not answer");
     if (call == "stop" || call == "load") stopped_ = true;
     if (call == "go_on") stopped_ = false;
+    if (call == "expect_successor") expects_ = true;
+    if (call == "switch_over") {
+      if (switched_ && fails_.ends_with(", and back")) return fail(EIO, "no switch back");
+      switched_ = !switched_;
+    }
     return {};
+  }
+  Result<Clients> clients(const std::string& adapter) override {
+    auto clients = FakeAdapterSide::clients(adapter);
+    if (!clients || !expects_successor()) return clients;
+    clients->successor = fails_ == "nobody came"      ? Successor::kExpected
+                         : fails_ == "its VMM leaves" ? Successor::kNone
+                                                      : Successor::kIsHere;
+    return clients;
   }
   Result<vmm::PciImage> load(const std::string& adapter, std::vector<std::byte> state) override {
     if (state != saved()) return fail(ErrorKind::kInvalid, "another state");
@@ -104,6 +135,8 @@ class FailingAdapterSide final : public FakeAdapterSide {
   bool stopped_ = false;  // guarded, like the members below
   int resumed_ = 0;
   bool failed_ = false;  // the failure that happens once has happened
+  bool expects_ = false;
+  bool switched_ = false;
 };
 
 }  // namespace pvrdma::motion

@@ -10,20 +10,17 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "motion/destination.h"
-#include "motion/fake_adapter_side.h"
-#include "vmm/fake_qemu.h"
+#include "motion/vm_world_fixture.h"
 
 namespace pvrdma::motion {
 namespace {
 
 using calls::Conversation;
 using std::chrono::seconds;
-using vmm::FakeQemu;
 using vmm::Json;
 
 // One of the two ends of a connection.
@@ -108,7 +105,7 @@ class LibvirtLedDestinationTest : public testing::Test {
         Offer{.motion = {"m1", "VM-01", "esx-01", "esx-02"},
               .patience = seconds(5),
               .leader = Leader::kLibvirt},
-        [this]() -> Result<std::string> { return path_; }, side_, arbiter_, here,
+        [this]() -> Result<std::string> { return qemu_.path(); }, side_, arbiter_, here,
         [](Instant) -> Result<std::unique_ptr<ByteChannel>> { return fail("no second call"); },
         [] { return false; });
     std::string outcome;
@@ -131,52 +128,21 @@ class LibvirtLedDestinationTest : public testing::Test {
   void come(Conversation& there) {
     EXPECT_TRUE(there.say("pci", PciMessage{}, std::vector<std::byte>(3)));
     EXPECT_TRUE(there.expect("restored", until()));
-    set(runs_there_ ? "running" : "paused", "completed");
+    qemu_.set(runs_there_ ? "running" : "paused", "completed");
     EXPECT_TRUE(there.say("state", std::vector<std::byte>(3)));
     if (runs_there_) return;
     EXPECT_TRUE(there.expect("memory", until()));
   }
-  void set(const std::string& run_state, const std::string& migration) {
-    const std::lock_guard lock(mutex_);
-    run_state_ = run_state;
-    migration_ = migration;
-  }
   std::vector<std::string> ended() {
-    const std::lock_guard lock(mutex_);
-    return ended_;
-  }
-
-  std::optional<Json> answer(const std::string& command, const Json& arguments) {
-    const std::lock_guard lock(mutex_);
-    if (command == "query-version")
-      return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
-    if (command == "query-status") return FakeQemu::returning({{"status", run_state_}});
-    if (command == "query-migrate")
-      return FakeQemu::returning(migration_.empty() ? Json::object() : Json{{"status", migration_}});
-    if (command == "query-pci") {
-      const Json device{
-          {"bus", 0}, {"slot", 16}, {"function", 1}, {"id", {{"vendor", 0x15ad}, {"device", 0x0820}}}};
-      return FakeQemu::returning(Json::array({{{"bus", 0}, {"devices", Json::array({device})}}}));
-    }
-    if (command == "human-monitor-command") {
-      const bool reads = arguments.at("command-line").get<std::string>().starts_with("i ");
-      return FakeQemu::returning(reads ? "portl[0x0cf8] = 0x0" : "");
-    }
-    if (command == "quit" || command == "yank") ended_.push_back(command);
-    return FakeQemu::returning();
+    std::vector<std::string> ended = qemu_.commands();
+    std::erase_if(ended, [](const std::string& command) { return command != "quit" && command != "yank"; });
+    return ended;
   }
 
   Side side_;
   Stays arbiter_;
   bool runs_there_ = false;
-  std::mutex mutex_;
-  std::string run_state_ = "inmigrate";  // guarded, like the next members
-  std::string migration_;
-  std::vector<std::string> ended_;
-  const std::string path_ = testing::TempDir() + "destination_led_" + std::to_string(::getpid());
-  FakeQemu qemu_{path_, [this](const std::string& command, const Json& arguments) {
-                   return answer(command, arguments);
-                 }};
+  OneVmQemu qemu_{VmWorld::path("destination"), {}, "inmigrate"};
 };
 
 TEST_F(LibvirtLedDestinationTest, PagesThatAreNoneAreRefused) {
@@ -189,7 +155,7 @@ TEST_F(LibvirtLedDestinationTest, PagesThatAreNoneAreRefused) {
       {{{"say", "pages"}, {"at", 0u}}, too_many},
   };
   for (const auto& [text, bytes] : cases) {
-    set("inmigrate", "active");
+    qemu_.set("inmigrate", "active");
     const std::string why = refusal([&](Conversation& there) {
       come(there);
       EXPECT_TRUE(there.say_text(text, bytes));
@@ -221,7 +187,7 @@ TEST_F(LibvirtLedDestinationTest, APciStateThatIsNoneIsRefused) {
        "the PCI state's \"pci.msix_table\" is not 48 bytes in hexadecimal digits"},
   };
   for (const auto& [text, why] : cases) {
-    set("inmigrate", "setup");
+    qemu_.set("inmigrate", "setup");
     EXPECT_EQ(refusal([&, text = &text](Conversation& there) { EXPECT_TRUE(there.say_text(*text)); }), why);
     EXPECT_EQ(ended().back(), "quit");
   }
@@ -231,7 +197,7 @@ TEST_F(LibvirtLedDestinationTest, AStateThatDoesNotSayHowTheVmIsLeftIsRefused) {
   const std::string why = refusal([&](Conversation& there) {
     EXPECT_TRUE(there.say("pci", PciMessage{}, std::vector<std::byte>(3)));
     EXPECT_TRUE(there.expect("restored", until()));
-    set("paused", "completed");
+    qemu_.set("paused", "completed");
     EXPECT_TRUE(there.say_text({{"say", "state"}, {"paused", 7}}, std::vector<std::byte>(3)));
   });
   EXPECT_EQ(why, "the message of the state's \"paused\" is not true or false");
@@ -254,7 +220,7 @@ TEST_F(LibvirtLedDestinationTest, AVmThatRunsBeforeItsAdapterIsHereIsLoud) {
 TEST_F(LibvirtLedDestinationTest, ADraftThatIsRefusedEndsLibvirtsMigration) {
   for (const auto& [migration, command] :
        {std::pair("", "quit"), std::pair("setup", "quit"), std::pair("active", "yank")}) {
-    set("inmigrate", migration);
+    qemu_.set("inmigrate", migration);
     const std::string why = refusal([&](Conversation& there) {
       EXPECT_TRUE(there.say("pci", PciMessage{}, std::vector<std::byte>(side_.refused_bytes)));
     });

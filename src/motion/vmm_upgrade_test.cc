@@ -1,39 +1,33 @@
 #include "motion/vmm_upgrade.h"
 
+#include <cctype>
 #include <gtest/gtest.h>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
-#include <string_view>
-#include <unistd.h>
 
-#include "motion/fake_adapter_side.h"
-#include "vmm/fake_qemu.h"
+#include "base/unix_listener.h"
+#include "motion/vm_world_fixture.h"
 
 namespace pvrdma::motion {
 namespace {
 
-using vmm::FakeQemu;
-using vmm::Json;
-
-// Two QEMUs, the adapter between them, and one thing that fails.
-class World final : public FakeAdapterSide {
+// A VmWorld with a second QEMU, to which the VM moves. The words for failures there begin with "new ".
+class TwoQemus final : public VmWorld {
  public:
-  explicit World(std::string fails = {}, std::string state = "running") : fails_(std::move(fails)) {
-    standing_.in_old = std::move(state);
-    old_.emplace(path("old"), [this](const std::string& command, const Json& arguments) {
-      return answer_of_old(command, arguments);
-    });
-    if (fails_ != "no cpr socket")
+  explicit TwoQemus(const std::string& fails = {}, const std::string& run_state = "running")
+      : VmWorld(fails, run_state), fails_(fails) {
+    side().before_switch_over = [this] {
+      EXPECT_NE(standing().in_old, "running");
+      EXPECT_NE(standing().in_new, "running");
+    };
+    if (fails != "no cpr socket")
       cpr_ = UnixListener::listen(path("cpr"), {.what = "cpr", .mode = 0600, .backlog = 1}).value();
   }
 
   Result<UpgradeReport> upgrade() {
-    return VmmUpgrade({"VM-01", path("old"), path("new")}, {{}, path("main"), path("cpr")}, *this).run();
-  }
-  static std::string path(const char* what) {
-    return testing::TempDir() + "vmm_upgrade_" + std::to_string(::getpid()) + "." + what;
+    return VmmUpgrade({"VM-01", path("qemu"), path("new")}, {{}, path("main"), path("cpr")}, side()).run();
   }
 
   // The situation: which QEMU runs the VM, which one has the adapter, and what was left over.
@@ -53,117 +47,46 @@ class World final : public FakeAdapterSide {
     }
   };
   Standing standing() {
-    const std::lock_guard lock(mutex_);
-    return standing_;
+    const auto in_old = VmWorld::standing();
+    const auto in_new = new_ ? new_->standing() : OneVmQemu::Standing{.run_state = "paused"};
+    return {.in_old = in_old.run_state,
+            .in_new = in_new.run_state,
+            .is_switched = side().is_switched_over(),
+            .expects = side().expects_successor(),
+            .mode = in_old.mode,
+            .old_quit = in_old.quit,
+            .new_quit = in_new.quit,
+            .resumed = side().resumed()};
   }
 
  private:
-  std::optional<Json> answer_of_old(const std::string& command, const Json& arguments) {
-    const std::lock_guard lock(mutex_);
-    if (fails_ == command) return FakeQemu::refusing("no " + command);
-    if (command == "query-version") return version(10, 0, 2);
-    if (command == "query-status") return FakeQemu::returning({{"status", standing_.in_old}});
-    if (command == "query-migrate") {
-      if (migration_.empty()) return FakeQemu::returning();
-      return FakeQemu::returning({{"status", migration_}, {"error-desc", "the channel broke"}});
-    }
-    if (command == "migrate-set-parameters") standing_.mode = arguments.at("mode");
-    if (command == "migrate") {
-      EXPECT_EQ(standing_.mode, "cpr-transfer");
-      if (fails_ == "transfer") {
-        migration_ = "failed";
-      } else {
-        migration_ = "completed";
-        standing_.in_old = "postmigrate";
-        new_.emplace(path("new"), [this](const std::string& asked, const Json& arguments_of_it) {
-          return answer_of_new(asked, arguments_of_it);
-        });
-      }
-    }
-    if (command == "query-pci") return pci();
-    if (command == "human-monitor-command") {
-      if (fails_ == "old ports") return FakeQemu::refusing("no ports");
-      return ports(arguments);
-    }
-    if (command == "cont") standing_.in_old = "running";
-    if (command == "quit") standing_.old_quit = true;
-    return FakeQemu::returning();
-  }
-  std::optional<Json> answer_of_new(const std::string& command, const Json& arguments) {
-    const std::lock_guard lock(mutex_);
-    if (fails_ == "new dies") return std::nullopt;
-    if (fails_.starts_with("new " + command)) return FakeQemu::refusing("no " + command);
-    if (command == "query-version") return version(11, 1, 3);
-    if (command == "query-status") return FakeQemu::returning({{"status", standing_.in_new}});
-    if (command == "query-migrate")
-      return FakeQemu::returning(
-          {{"status", fails_ == "load" ? "failed" : "completed"}, {"error-desc", "no room"}});
-    if (command == "query-pci") return pci();
-    if (command == "human-monitor-command") return ports(arguments);
-    if (command == "cont") standing_.in_new = "running";
-    if (command == "quit") standing_.new_quit = true;
-    return FakeQemu::returning();
-  }
-  static Json pci() {
-    return FakeQemu::returning(
-        Json::array({{{"bus", 0},
-                      {"devices", Json::array({{{"bus", 0},
-                                                {"slot", 16},
-                                                {"function", 1},
-                                                {"id", {{"vendor", 0x15ad}, {"device", 0x0820}}}}})}}}));
-  }
-  static Json ports(const Json& arguments) {
-    const bool reads = arguments.at("command-line").get<std::string>().starts_with("i ");
-    return FakeQemu::returning(reads ? "portl[0x0cf8] = 0x0" : "");
-  }
-  static Json version(int major, int minor, int micro) {
-    return FakeQemu::returning({{"qemu", {{"major", major}, {"minor", minor}, {"micro", micro}}}});
-  }
-
-  Result<void> act(std::string_view call) override {
-    const std::lock_guard lock(mutex_);
-    if (call == "resume") ++standing_.resumed;
-    if (call == "end_successor") standing_.expects = false;
-    if (fails_ == call) return fail(EIO, "no " + std::string(call));
-    if (call == "expect_successor") standing_.expects = true;
-    if (call == "switch_over") {
-      EXPECT_NE(standing_.in_old, "running");
-      EXPECT_NE(standing_.in_new, "running");
-      if (standing_.is_switched && fails_ == "new cont, and back") return fail(EIO, "no switch back");
-      standing_.is_switched = !standing_.is_switched;
-    }
-    return {};
-  }
-  Result<Clients> clients(const std::string& adapter) override {
-    auto clients = FakeAdapterSide::clients(adapter);
-    if (clients) clients->successor = fails_ == "nobody came" ? Successor::kExpected : Successor::kIsHere;
-    if (clients && fails_ == "its VMM leaves") clients->successor = Successor::kNone;
-    return clients;
+  void watch(const std::string& command, const vmm::Json&, const OneVmQemu::Standing& standing) override {
+    if (command != "migrate") return;
+    EXPECT_EQ(standing.mode, "cpr-transfer");
+    if (fails_ == "migration") return;
+    new_.emplace(path("new"), fails_.starts_with("new ") ? fails_.substr(4) : "", "paused", nullptr, 12);
+    new_->set("paused", fails_ == "load" ? "failed" : "completed");
   }
 
   const std::string fails_;
-  std::mutex mutex_;
-  Standing standing_;      // guarded, like the members below
-  std::string migration_;  // empty: no migration has run
   std::unique_ptr<UnixListener> cpr_;
-  std::optional<FakeQemu> old_;
-  std::optional<FakeQemu> new_;
+  std::optional<OneVmQemu> new_;  // starts with the command "migrate" of the old one
 };
 
 TEST(VmmUpgradeTest, TheVmGoesOnInTheNewQemu) {
-  World world;
+  TwoQemus world;
   const auto report = world.upgrade();
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(world.standing(),
-            (World::Standing{"postmigrate", "running", true, false, "cpr-transfer", true, false, 1}));
-  EXPECT_EQ(report->from.version, "10.0.2");
-  EXPECT_EQ(report->to.version, "11.1.3");
+            (TwoQemus::Standing{"postmigrate", "running", true, false, "cpr-transfer", true, false, 1}));
+  EXPECT_EQ(report->from.version, "11.1.3");
+  EXPECT_EQ(report->to.version, "12.1.3");
   EXPECT_EQ(report->state_bytes, 1000u);
   EXPECT_GE(report->pause, report->restore);
 }
 
 TEST(VmmUpgradeTest, AVmThatIsPausedStaysPaused) {
-  World world("", "paused");
+  TwoQemus world("", "paused");
   const auto report = world.upgrade();
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(world.standing().in_new, "paused");
@@ -173,21 +96,21 @@ TEST(VmmUpgradeTest, AVmThatIsPausedStaysPaused) {
 struct Failing {
   std::string what;
   std::string message;
-  World::Standing after{};
+  TwoQemus::Standing after{};
 };
 
 class Fails : public testing::TestWithParam<Failing> {};
 
 TEST_P(Fails, AndTheVmGoesOnInTheOldQemu) {
-  World world(GetParam().what);
+  TwoQemus world(GetParam().what);
   const auto report = world.upgrade();
   ASSERT_FALSE(report);
   EXPECT_NE(report.error().message.find(GetParam().message), std::string::npos) << report.error().message;
   EXPECT_EQ(world.standing(), GetParam().after);
 }
 
-World::Standing told_to_quit(int resumed = 0) {
-  World::Standing standing;
+TwoQemus::Standing told_to_quit(int resumed = 0) {
+  TwoQemus::Standing standing;
   standing.new_quit = true;
   standing.resumed = resumed;
   return standing;
@@ -198,24 +121,24 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Failing{"query-status", "QEMU refuses query-status"},
         Failing{"query-version", "QEMU refuses query-version"}, Failing{"query-pci", "no query-pci"},
-        Failing{"no cpr socket", "no new QEMU waits at"}, Failing{"expect_successor", "no expect_successor"},
+        Failing{"no cpr socket", "no new QEMU waits at"},
+        Failing{"side.expect_successor", "no side.expect_successor"},
         Failing{"migrate", "QEMU refuses migrate: no migrate; the VM goes on in the old QEMU"},
-        Failing{"transfer",
-                "the transfer to the new QEMU failed: the channel broke; the VM goes on in the old QEMU"},
+        Failing{"migration", "the transfer to the new QEMU failed: no room; the VM goes on in the old QEMU"},
         Failing{"new dies", "QEMU has gone; the VM goes on in the old QEMU"},
         Failing{"load", "the new QEMU cannot load the machine: no room; the VM goes on", told_to_quit()},
         Failing{"new query-version", "no query-version; the VM goes on", told_to_quit()},
-        Failing{"clients", "no clients; the VM goes on", told_to_quit()},
+        Failing{"side.clients", "no side.clients; the VM goes on", told_to_quit()},
         Failing{"its VMM leaves", "the VMM of adapter VM-01 has left: the VM is off; the VM goes on",
                 told_to_quit()},
         Failing{"nobody came", "has not connected to the adapter VM-01: give it the same -device",
                 told_to_quit()},
         Failing{"new query-pci", "no query-pci; the VM goes on", told_to_quit()},
-        Failing{"pci_image", "no pci_image; the VM goes on", told_to_quit()},
+        Failing{"side.pci_image", "no side.pci_image; the VM goes on", told_to_quit()},
         Failing{"new human-monitor-command", "no human-monitor-command; the VM goes on", told_to_quit()},
-        Failing{"write_msix_table", "no write_msix_table; the VM goes on", told_to_quit()},
-        Failing{"check_pci", "no check_pci; the VM goes on", told_to_quit()},
-        Failing{"switch_over", "no switch_over; the VM goes on", told_to_quit()},
+        Failing{"side.write_msix_table", "no side.write_msix_table; the VM goes on", told_to_quit()},
+        Failing{"side.check_pci", "no side.check_pci; the VM goes on", told_to_quit()},
+        Failing{"side.switch_over", "no side.switch_over; the VM goes on", told_to_quit()},
         Failing{"new cont", "no cont; the VM goes on in the old QEMU", told_to_quit(1)}),
     [](const auto& one) {
       std::string name = one.param.what;
@@ -224,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(VmmUpgradeTest, WhatIsLeftToDoIsSaidWhenTheOldQemuDoesNotEnd) {
-  World world("quit");
+  TwoQemus world("quit");
   const auto report = world.upgrade();
   ASSERT_FALSE(report);
   EXPECT_NE(report.error().message.find("the VM goes on in the new QEMU (pid "), std::string::npos);
@@ -233,7 +156,7 @@ TEST(VmmUpgradeTest, WhatIsLeftToDoIsSaidWhenTheOldQemuDoesNotEnd) {
 }
 
 TEST(VmmUpgradeTest, WhatFailedOnTheWayBackIsSaidToo) {
-  World world("new cont, and back");
+  TwoQemus world("new cont, and back");
   const auto report = world.upgrade();
   ASSERT_FALSE(report);
   EXPECT_NE(report.error().message.find("QEMU refuses cont: no cont; going back to the old QEMU (pid "),
@@ -246,7 +169,7 @@ TEST(VmmUpgradeTest, WhatFailedOnTheWayBackIsSaidToo) {
 }
 
 TEST(VmmUpgradeTest, IsNothingForAVmThatStands) {
-  World world("", "shutdown");
+  TwoQemus world("", "shutdown");
   EXPECT_EQ(world.upgrade().error().message, "VM VM-01 is in state \"shutdown\": it must run, or be paused");
 }
 
