@@ -100,7 +100,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   bool outlives_client() const { return is_outlived(client_); }
   // The client that it outlives has left. May be called repeatedly.
   void client_hung_up();
-  bool client_is_gone() const { return client_ == Client::kOutlivedGone; }
+  bool client_is_gone() const { return client_ == ClientState::kOutlivedGone; }
 
   // While it is over its rate of commands or doorbells, read nothing from its client until then. Instant{}:
   // it is within its rates.
@@ -249,7 +249,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::optional<SharedRegion> region_;
 
   LifeColumn<Work> work_{Work::kWorks};
-  LifeColumn<Client> client_{Client::kNone};
+  LifeColumn<ClientState> client_{ClientState::kNone};
   MigrationStream stream_;              // the state, as the client reads or writes it
   std::optional<bool> link_meanwhile_;  // while stopped: the link for the guest when it continues
 };

@@ -28,8 +28,8 @@ std::optional<Work> after(Work work, LifeEvent event) {
   }
 }
 
-std::optional<Client> after(Client client, LifeEvent event) {
-  using enum Client;
+std::optional<ClientState> after(ClientState client, LifeEvent event) {
+  using enum ClientState;
   switch (event) {
     case LifeEvent::kConnected:
       if (client == kNone) return kHere;

@@ -24,7 +24,7 @@ enum class Work : std::uint8_t {
 
 // The client: a VMM with a session. If an adapter outlives its client, it is stopped and keeps everything
 // when the client leaves.
-enum class Client : std::uint8_t {
+enum class ClientState : std::uint8_t {
   kNone,
   kHere,
   kOutlivedNone,  // it will outlive its next client
@@ -70,7 +70,7 @@ inline constexpr int kLifeEvents = static_cast<int>(LifeEvent::kDepart) + 1;
 // The next state. Empty: the event cannot happen in that state. An event that a column does not know leaves
 // it unchanged.
 std::optional<Work> after(Work work, LifeEvent event);
-std::optional<Client> after(Client client, LifeEvent event);
+std::optional<ClientState> after(ClientState client, LifeEvent event);
 std::optional<Home> after(Home home, LifeEvent event);
 
 // A column's state. Only the table changes it.
@@ -94,11 +94,11 @@ class LifeColumn {
 inline bool is_stopped(Work work) {
   return work != Work::kWorks && work != Work::kStandsBy;
 }
-inline bool is_here(Client client) {
-  return client != Client::kNone && client != Client::kOutlivedNone;
+inline bool is_here(ClientState client) {
+  return client != ClientState::kNone && client != ClientState::kOutlivedNone;
 }
-inline bool is_outlived(Client client) {
-  return client != Client::kNone && client != Client::kHere;
+inline bool is_outlived(ClientState client) {
+  return client != ClientState::kNone && client != ClientState::kHere;
 }
 
 }  // namespace pvrdma::device

@@ -60,8 +60,8 @@ TEST(Life, OfWork) {
 }
 
 TEST(Life, OfClient) {
-  using enum Client;
-  const std::vector<Client> states{kNone, kHere, kOutlivedNone, kOutlivedHere, kOutlivedGone};
+  using enum ClientState;
+  const std::vector<ClientState> states{kNone, kHere, kOutlivedNone, kOutlivedHere, kOutlivedGone};
   expect_table(
       states,
       {{LifeEvent::kConnected, {kHere, kNever, kOutlivedHere, kNever, kNever}},

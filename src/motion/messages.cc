@@ -42,7 +42,7 @@ struct PatienceRule {
 };
 
 // Left out for the daemons: older ones know no other leader.
-struct LeaderRule {
+struct OfferedLeaderRule {
   void read(Reader& reader, const ParsedJson& json, motion::Leader& out) const {
     if (json != kLibvirt) return reader.wrong(json, "\"libvirt\"", "is nobody who leads");
     out = motion::Leader::kLibvirt;
@@ -62,7 +62,7 @@ inline constexpr auto kObject<motion::OfferFormat> =
 
 template <>
 inline constexpr auto kObject<motion::OfferLeader> =
-    record("OfferLeader", field("leader", &motion::OfferLeader::leader, LeaderRule{}));
+    record("OfferLeader", field("leader", &motion::OfferLeader::leader, OfferedLeaderRule{}));
 
 template <>
 inline constexpr auto kObject<motion::PlainOfferMessage> =

@@ -8,11 +8,11 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-struct OfferMessage : PipeEndpoint {
+struct PipeOfferMessage : PipeEndpoint {
   std::vector<verbs::Gid> gids;
 };
 
-struct AnswerMessage : PipeEndpoint {
+struct PipeAnswerMessage : PipeEndpoint {
   verbs::Gid dialler;
   verbs::Gid acceptor;
 };
@@ -44,36 +44,36 @@ inline constexpr auto kObject<hca::PipeEndpoint> =
            field("lends_answers", &hca::PipeEndpoint::lends_answers));
 
 template <>
-inline constexpr auto kObject<hca::OfferMessage> =
+inline constexpr auto kObject<hca::PipeOfferMessage> =
     record("PipeOffer", kObject<hca::PipeEndpoint>,
-           field("gids", &hca::OfferMessage::gids, ListRule<GidRule>{{}, hca::kGidsMax}).required());
+           field("gids", &hca::PipeOfferMessage::gids, ListRule<GidRule>{{}, hca::kGidsMax}).required());
 
 template <>
-inline constexpr auto kObject<hca::AnswerMessage> =
+inline constexpr auto kObject<hca::PipeAnswerMessage> =
     record("PipeAnswer", kObject<hca::PipeEndpoint>,
-           field("dialler", &hca::AnswerMessage::dialler, GidRule{}).required(),
-           field("acceptor", &hca::AnswerMessage::acceptor, GidRule{}).required());
+           field("dialler", &hca::PipeAnswerMessage::dialler, GidRule{}).required(),
+           field("acceptor", &hca::PipeAnswerMessage::acceptor, GidRule{}).required());
 
 }  // namespace pvrdma::schema
 
 namespace pvrdma::transport::hca {
 
 Result<void> say_pipe_offer(calls::Conversation& there, const PipeOffer& offer) {
-  return there.say(kPipeOffer, OfferMessage{offer.end, offer.gids});
+  return there.say(kPipeOffer, PipeOfferMessage{offer.end, offer.gids});
 }
 
 Result<PipeOffer> read_pipe_offer(const calls::Said& said) {
-  OfferMessage message;
+  PipeOfferMessage message;
   if (auto read = said.read("the offer", message); !read) return Failure(std::move(read).error());
   return PipeOffer{.end = message, .gids = std::move(message.gids)};
 }
 
 Result<void> say_pipe_answer(calls::Conversation& there, const PipeAnswer& answer) {
-  return there.say(kPipeAnswer, AnswerMessage{answer.end, answer.dialler, answer.acceptor});
+  return there.say(kPipeAnswer, PipeAnswerMessage{answer.end, answer.dialler, answer.acceptor});
 }
 
 Result<PipeAnswer> read_pipe_answer(const calls::Said& said) {
-  AnswerMessage message;
+  PipeAnswerMessage message;
   if (auto read = said.read("the answer", message); !read) return Failure(std::move(read).error());
   return PipeAnswer{.end = message, .dialler = message.dialler, .acceptor = message.acceptor};
 }
