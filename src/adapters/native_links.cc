@@ -1,12 +1,35 @@
 #include "adapters/native_links.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <fmt/core.h>
+#include <fstream>
+#include <net/if.h>
+#include <optional>
 
-#include "base/net_device.h"
 #include "vocabulary/ethernet.h"
 
 namespace pvrdma::adapters {
+namespace {
+
+struct NetDevice {
+  bool is_up = false;  // as an administrator set it; whether it has a carrier does not matter
+  std::uint32_t mtu_bytes = 0;
+};
+
+// Nullopt: there is no such device. `name` satisfies is_interface_name(). Reads small files that are in
+// memory.
+std::optional<NetDevice> find_net_device(const std::string& name, const std::string& sysfs) {
+  const std::string folder = sysfs + "/class/net/" + name;
+  NetDevice device;
+  std::uint32_t flags = 0;
+  if (!(std::ifstream(folder + "/flags") >> std::hex >> flags)) return std::nullopt;
+  if (!(std::ifstream(folder + "/mtu") >> device.mtu_bytes)) return std::nullopt;
+  device.is_up = (flags & IFF_UP) != 0;
+  return device;
+}
+
+}  // namespace
 
 std::string device_trouble(const NativeAccess& access, const std::string& sysfs) {
   if (!access.link.is_device()) return {};

@@ -5,8 +5,6 @@
 #include <fmt/core.h>
 #include <string>
 
-#include "pvrdmad/exit_codes.h"
-
 namespace pvrdma::daemon {
 
 Parsed parse_flags(int argc, char** argv, std::string_view version) {

@@ -1,4 +1,4 @@
-// The daemon's command line. Thread: main(), before anything else.
+// The daemon's command line and its exit codes. Thread: main(), before anything else.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,12 @@
 #include "control/config/config.h"
 
 namespace pvrdma::daemon {
+
+// The daemon's exit codes, documented in pvrdmad(8).
+inline constexpr int kExitStopped = 0;  // stopped by a signal, or --check found no mistake
+// A mistake in the command line, the configuration or a socket: nothing was started.
+inline constexpr int kExitMistake = 2;
+inline constexpr int kExitMistakeWithVms = 3;  // a mistake while VMs' adapters are kept for this service
 
 struct Flags {
   control::ConfigSources sources;

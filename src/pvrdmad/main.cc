@@ -17,7 +17,6 @@
 #include "keep/descriptor_store.h"
 #include "keep/notify.h"
 #include "pvrdmad/daemon.h"
-#include "pvrdmad/exit_codes.h"
 #include "pvrdmad/flags.h"
 #include "pvrdmad/sandbox.h"
 
