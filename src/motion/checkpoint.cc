@@ -12,7 +12,7 @@
 namespace pvrdma::motion {
 namespace {
 
-constexpr Duration kPollInterval = std::chrono::milliseconds(10);
+constexpr Duration kWritePollInterval = std::chrono::milliseconds(10);
 constexpr Duration kCancelPatience = std::chrono::seconds(10);
 
 }  // namespace
@@ -89,7 +89,7 @@ Result<void> Checkpoint::write(const Progress& progress) {
                   fmt::format("QEMU does not write {}: it {}: {}", wish_.file, found->status, found->why));
     }
     if (!progress(*found)) return fail(ECANCELED, "the checkpoint was given up");
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kWritePollInterval);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "motion/checkpoint.h"
 
-#include <cctype>
 #include <gtest/gtest.h>
 #include <string>
 
@@ -77,11 +76,6 @@ TEST(CheckpointTest, IsGivenUpWhenNobodyWantsItAnyMore) {
   EXPECT_EQ(world.standing(), VmWorld::Standing{});
 }
 
-struct Failing {
-  const char* what;
-  const char* message;
-};
-
 class CheckpointFails : public testing::TestWithParam<Failing> {};
 
 TEST_P(CheckpointFails, AndTheVmGoesOn) {
@@ -107,11 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Failing{"migration",
                             "QEMU does not write /var/lib/vms/VM-01.checkpoint: it failed: no room; "
                             "the VM goes on"}),
-    [](const auto& one) {
-      std::string name = one.param.what;
-      for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-      return name;
-    });
+    name_of<Failing>);
 
 TEST(CheckpointTest, OnlyOfAVmThatHasBegunIntoAFileThatQemuUnderstands) {
   {

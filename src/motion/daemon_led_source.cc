@@ -17,8 +17,8 @@ using std::chrono::seconds;
 
 // kAutoConverge slows down a guest that writes its memory faster than it can be sent.
 constexpr const char* kCapabilities[] = {vmm::kPauseBeforeSwitchover, vmm::kAutoConverge};
-constexpr Duration kPollInterval = milliseconds(2);
-constexpr Duration kCancelPatience = seconds(10);
+constexpr Duration kMigrationPollInterval = milliseconds(2);
+constexpr Duration kQemuCancelPatience = seconds(10);
 // QEMU stops the VM when it expects to send the rest within this time. If that does not happen, the allowed
 // time grows step by step.
 constexpr Duration kFirstDowntime = milliseconds(30);
@@ -104,7 +104,7 @@ Result<void> DaemonLedSource::copy_memory(const Progress& progress) {
                       found->remaining_bytes >> 20, duration_cast<seconds>(wish_.patience).count(),
                       ms(wish_.max_pause)));
     }
-    auto said = there_.listen(Instant::now() + kPollInterval);
+    auto said = there_.listen(Instant::now() + kMigrationPollInterval);
     if (!said) return Failure(std::move(said).error());
     if (*said) return there_.given_up(**said);
   }
@@ -140,7 +140,7 @@ Result<void> DaemonLedSource::check_given_away(Instant until) {
     if (vmm::has_ended(found->status) || Instant::now() >= until)
       return fail(EIO, fmt::format("QEMU has not handed VM {} over: its migration is \"{}\": {}", motion_.vm,
                                    found->status, found->why));
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kMigrationPollInterval);
   }
   const auto state = vmm::run_state(*monitor_);
   if (!state) return Failure(state.error());
@@ -214,7 +214,7 @@ Result<void> DaemonLedSource::undo(const std::string& why, const Progress&) {
 
 Result<void> DaemonLedSource::take_qemu_back() {
   static_cast<void>(renew(monitor_));
-  auto cancelled = vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience);
+  auto cancelled = vmm::cancel_migration(*monitor_, Instant::now() + kQemuCancelPatience);
   for (const char* capability : kCapabilities) {
     static_cast<void>(
         vmm::set_migration_capability(*monitor_, capability, kept_capabilities_.contains(capability)));

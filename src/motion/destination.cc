@@ -16,13 +16,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kPollInterval = milliseconds(1);
+constexpr Duration kArrivalPollInterval = milliseconds(1);
 constexpr Duration kQemuPollInterval = milliseconds(50);
 constexpr Duration kMonitorPatience = seconds(10);  // for a QEMU that has connected to the adapter
-constexpr Duration kContinuePatience = seconds(5);
 // A source that gives up tells the store at once. A source that is silent for this long has died, even if its
 // next process holds its lease.
-constexpr Duration kSilence = seconds(5);
+constexpr Duration kSourceSilence = seconds(5);
 // Packets of the VM may reach a peer before the peer knows where the VM is. So they are sent again at these
 // times.
 constexpr milliseconds kNudges[] = {milliseconds(5), milliseconds(20), milliseconds(50), milliseconds(100),
@@ -164,10 +163,10 @@ Result<void> Destination::wait_for_memory() {
     if (Instant::now() >= until)
       return fail(ETIMEDOUT, fmt::format("QEMU has not taken the VM yet: \"{}\"", found->status));
     // A source that has died may still have sent everything.
-    const auto said = there_.listen(Instant::now() + kPollInterval);
+    const auto said = there_.listen(Instant::now() + kArrivalPollInterval);
     if (said && *said) return there_.given_up(**said);
     if (stopping_()) return fail(ECANCELED, "this daemon stops");
-    if (!said) std::this_thread::sleep_for(kPollInterval);
+    if (!said) std::this_thread::sleep_for(kArrivalPollInterval);
   }
 }
 
@@ -190,7 +189,7 @@ Result<void> Destination::decide() {
     if (verdict && *verdict == Arbiter::Verdict::kStays) return fail(ECANCELED, "the VM stays where it was");
     const Instant now = Instant::now();
     const auto gone = arbiter_.source_is_gone(offer_.motion);
-    const bool is_alone = (gone && *gone) || (silent_since && now >= *silent_since + kSilence);
+    const bool is_alone = (gone && *gone) || (silent_since && now >= *silent_since + kSourceSilence);
     const auto commits = may_commit(is_alone);
     if (!commits) return Failure(commits.error());
     if (verdict && *commits) {
@@ -209,7 +208,7 @@ Result<void> Destination::decide() {
       is_here_ = stopped.has_value();
       return stopped;
     }
-    const Duration pause = now < seldom_at ? kPollInterval : Arbiter::kPause;
+    const Duration pause = now < seldom_at ? kArrivalPollInterval : Arbiter::kPause;
     const auto said = there_.listen(now + pause);
     if (said) continue;
     if (!silent_since) silent_since = now;

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kPollInterval = milliseconds(20);
+constexpr Duration kGiveUpPollInterval = milliseconds(20);
 constexpr Duration kLookInterval = milliseconds(50);
 
 }  // namespace
@@ -162,7 +162,7 @@ Result<ArrivalReport> LibvirtLedDestination::give_up(Error why) {
                 vm, why.message);
     }
     if (stopping_()) return Failure(std::move(why));
-    std::this_thread::sleep_for(is_told ? kPollInterval : Arbiter::kPause);
+    std::this_thread::sleep_for(is_told ? kGiveUpPollInterval : Arbiter::kPause);
   }
   if (auto begun = begin_anew(); !begun) why.message += fmt::format("; then {}", begun.error().message);
   why.message +=

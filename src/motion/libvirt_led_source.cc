@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration kPollInterval = milliseconds(2);
+constexpr Duration kLibvirtPollInterval = milliseconds(2);
 constexpr Duration kSettlePause = milliseconds(10);
 // The speed between the daemons for pages that the adapter wrote. 130 to 570 MB/s were measured
 // (docs/performance.md).
@@ -23,7 +23,7 @@ constexpr Duration kRefreshInterval = milliseconds(100);
 // it run.
 constexpr Duration kLostPatience = std::chrono::seconds(30);
 // How long to wait until the migration of a VM that runs again is cancelled.
-constexpr Duration kCancelPatience = std::chrono::seconds(30);
+constexpr Duration kLibvirtCancelPatience = std::chrono::seconds(30);
 // If libvirt has not let the VM run for this long, the log tells the person who moves it.
 constexpr Duration kStandsAfter = std::chrono::seconds(5);
 
@@ -126,7 +126,7 @@ Result<void> LibvirtLedSource::copy_memory(const Progress& progress) {
       if (!logged) return Failure(logged.error());
       if (auto fit = check_pages_fit(*logged, kPagesBytesPerS); !fit) return fit;
     }
-    auto said = there_.listen(now + kPollInterval);
+    auto said = there_.listen(now + kLibvirtPollInterval);
     if (!said) return Failure(std::move(said).error());
     if (*said) return there_.given_up(**said);
   }
@@ -148,7 +148,7 @@ Result<void> LibvirtLedSource::check_stands() {
 Result<void> LibvirtLedSource::wait_in_pause(const char* what, const Progress& progress) {
   const Instant until = Instant::now() + wish_.patience;
   while (true) {
-    auto said = there_.expect(what, Instant::now() + kPollInterval);
+    auto said = there_.expect(what, Instant::now() + kLibvirtPollInterval);
     if (said) return {};
     if (said.error().code != ETIMEDOUT) return Failure(std::move(said).error());
     if (auto stands = check_stands(); !stands) return stands;
@@ -191,7 +191,7 @@ Result<void> LibvirtLedSource::wait_until_qemu_has_gone(const Progress& progress
                 motion_.vm, motion_.to);
     if (auto stands = check_stands(); !stands) return stands;
     if (!progress(state)) return fail(ECANCELED, "the motion was cancelled");
-    if (!qemu_is_gone_) std::this_thread::sleep_for(kPollInterval);
+    if (!qemu_is_gone_) std::this_thread::sleep_for(kLibvirtPollInterval);
   }
   return {};
 }
@@ -246,7 +246,7 @@ Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& prog
     if (found && found->vm == Look::Vm::kRuns) {
       if (given_ == Given::kAll) given_ = Given::kState;  // what was handed over is out of date
       if (std::exchange(stopped_, false)) note(side_.go_on(motion_.vm));
-      if (vmm::has_ended(found->migration.status) || now >= began + kCancelPatience) break;
+      if (vmm::has_ended(found->migration.status) || now >= began + kLibvirtCancelPatience) break;
     }
     if (!cancelled) cancelled = monitor_->execute("migrate_cancel").has_value();
     const bool stands = found && found->vm == Look::Vm::kStands;

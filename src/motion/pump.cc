@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kPieceBytes = 256u << 10;
 // A host that takes no bytes for this long has gone.
 constexpr Duration kPatience = std::chrono::seconds(30);
-constexpr Duration kSilence = std::chrono::hours(24);  // QEMU may have nothing to send
+constexpr Duration kQemuSilence = std::chrono::hours(24);  // QEMU may have nothing to send
 
 }  // namespace
 
@@ -68,7 +68,7 @@ void Pump::send() {
 void Pump::receive() {
   std::vector<std::byte> piece(kPieceBytes);
   while (true) {
-    const auto got = channel_->receive(piece, Instant::now() + kSilence);
+    const auto got = channel_->receive(piece, Instant::now() + kQemuSilence);
     if (!got || *got == 0) return;
     for (std::size_t done = 0; done < *got;) {
       const ssize_t sent = ::send(socket_.get(), piece.data() + done, *got - done, MSG_NOSIGNAL);

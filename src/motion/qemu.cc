@@ -8,7 +8,6 @@
 namespace pvrdma::motion {
 namespace {
 
-constexpr Duration kContinuePatience = std::chrono::seconds(5);
 constexpr Duration kContinuePause = std::chrono::milliseconds(100);
 
 }  // namespace

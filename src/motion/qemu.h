@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "vmm/migration.h"
 #include "vmm/monitor.h"
 #include "vmm/pci.h"
@@ -36,7 +37,9 @@ Result<void> renew(std::unique_ptr<vmm::Monitor>& monitor);
 // Ends a QEMU that waited for a VM, if it can be reached. Returns what became of it, for use in a sentence.
 std::string end_qemu(std::unique_ptr<vmm::Monitor>& monitor);
 
-// Lets a paused VM run again. Tries for some seconds, because another QEMU may still hold its disks.
+// How long to try to let a paused VM run: another QEMU may still hold its disks.
+inline constexpr Duration kContinuePatience = std::chrono::seconds(5);
+// Lets a paused VM run again. Tries for kContinuePatience.
 Result<void> continue_vm(vmm::Monitor& monitor);
 
 }  // namespace pvrdma::motion

@@ -10,7 +10,7 @@
 namespace pvrdma::motion {
 namespace {
 
-constexpr Duration kPollInterval = std::chrono::milliseconds(10);
+constexpr Duration kReadPollInterval = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -66,7 +66,7 @@ Result<void> Restore::read() {
     if (Instant::now() >= until)
       return fail(ETIMEDOUT, fmt::format("QEMU has not read {} yet: \"{}\"", wish_.file, found->status));
     if (stopping_()) return fail(ECANCELED, "this pvrdmad stops");
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kReadPollInterval);
   }
 }
 

@@ -37,11 +37,6 @@ TEST(RestoreTest, TheVmGoesOn) {
   EXPECT_FALSE(world.quit());
 }
 
-struct Failing {
-  const char* what;
-  const char* message;
-};
-
 class BeforeAnythingChanged : public testing::TestWithParam<Failing> {};
 
 TEST_P(BeforeAnythingChanged, TheQemuGoesOnWaiting) {

@@ -1,6 +1,7 @@
 // VmWorld: a VM in one QEMU, its adapter, and one thing that fails.
 #pragma once
 
+#include <cctype>
 #include <cstdint>
 #include <functional>
 #include <gtest/gtest.h>
@@ -145,6 +146,19 @@ class OneVmQemu {
   bool hangs_up_ = false;
   std::optional<vmm::FakeQemu> qemu_;
 };
+
+// A case of one thing that goes wrong: what VmWorld takes, and what the error says.
+struct Failing {
+  const char* what;
+  const char* message;
+};
+// The name of such a case.
+template <typename Case>
+std::string name_of(const testing::TestParamInfo<Case>& one) {
+  std::string name = one.param.what;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
 
 class VmWorld {
  public:

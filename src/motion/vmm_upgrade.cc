@@ -14,7 +14,7 @@ namespace {
 using vmm::Json;
 using vmm::Monitor;
 
-constexpr Duration kPollInterval = std::chrono::milliseconds(1);
+constexpr Duration kTransferPollInterval = std::chrono::milliseconds(1);
 
 Json socket_channel(const char* type, const std::string& path) {
   return {{"channel-type", type}, {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", path}}}};
@@ -104,7 +104,7 @@ Result<void> VmmUpgrade::wait_for_new() {
       if (in_new == "failed")
         return fail(ECANCELED, fmt::format("the new QEMU cannot load the machine: {}", arrived->why));
     }
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kTransferPollInterval);
   }
   report_.qemu = Instant::now() - ran_last_;
   report_.to.pid = static_cast<std::uint32_t>(new_->pid());

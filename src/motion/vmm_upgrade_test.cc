@@ -1,6 +1,5 @@
 #include "motion/vmm_upgrade.h"
 
-#include <cctype>
 #include <gtest/gtest.h>
 #include <memory>
 #include <optional>
@@ -93,15 +92,15 @@ TEST(VmmUpgradeTest, AVmThatIsPausedStaysPaused) {
   EXPECT_EQ(report->pause, Duration{});
 }
 
-struct Failing {
+struct FailingUpgrade {
   std::string what;
   std::string message;
   TwoQemus::Standing after{};
 };
 
-class Fails : public testing::TestWithParam<Failing> {};
+class UpgradeFails : public testing::TestWithParam<FailingUpgrade> {};
 
-TEST_P(Fails, AndTheVmGoesOnInTheOldQemu) {
+TEST_P(UpgradeFails, AndTheVmGoesOnInTheOldQemu) {
   TwoQemus world(GetParam().what);
   const auto report = world.upgrade();
   ASSERT_FALSE(report);
@@ -117,34 +116,33 @@ TwoQemus::Standing told_to_quit(int resumed = 0) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Steps, Fails,
+    Steps, UpgradeFails,
     testing::Values(
-        Failing{"query-status", "QEMU refuses query-status"},
-        Failing{"query-version", "QEMU refuses query-version"}, Failing{"query-pci", "no query-pci"},
-        Failing{"no cpr socket", "no new QEMU waits at"},
-        Failing{"side.expect_successor", "no side.expect_successor"},
-        Failing{"migrate", "QEMU refuses migrate: no migrate; the VM goes on in the old QEMU"},
-        Failing{"migration", "the transfer to the new QEMU failed: no room; the VM goes on in the old QEMU"},
-        Failing{"new dies", "QEMU has gone; the VM goes on in the old QEMU"},
-        Failing{"load", "the new QEMU cannot load the machine: no room; the VM goes on", told_to_quit()},
-        Failing{"new query-version", "no query-version; the VM goes on", told_to_quit()},
-        Failing{"side.clients", "no side.clients; the VM goes on", told_to_quit()},
-        Failing{"its VMM leaves", "the VMM of adapter VM-01 has left: the VM is off; the VM goes on",
-                told_to_quit()},
-        Failing{"nobody came", "has not connected to the adapter VM-01: give it the same -device",
-                told_to_quit()},
-        Failing{"new query-pci", "no query-pci; the VM goes on", told_to_quit()},
-        Failing{"side.pci_image", "no side.pci_image; the VM goes on", told_to_quit()},
-        Failing{"new human-monitor-command", "no human-monitor-command; the VM goes on", told_to_quit()},
-        Failing{"side.write_msix_table", "no side.write_msix_table; the VM goes on", told_to_quit()},
-        Failing{"side.check_pci", "no side.check_pci; the VM goes on", told_to_quit()},
-        Failing{"side.switch_over", "no side.switch_over; the VM goes on", told_to_quit()},
-        Failing{"new cont", "no cont; the VM goes on in the old QEMU", told_to_quit(1)}),
-    [](const auto& one) {
-      std::string name = one.param.what;
-      for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-      return name;
-    });
+        FailingUpgrade{"query-status", "QEMU refuses query-status"},
+        FailingUpgrade{"query-version", "QEMU refuses query-version"},
+        FailingUpgrade{"query-pci", "no query-pci"}, FailingUpgrade{"no cpr socket", "no new QEMU waits at"},
+        FailingUpgrade{"side.expect_successor", "no side.expect_successor"},
+        FailingUpgrade{"migrate", "QEMU refuses migrate: no migrate; the VM goes on in the old QEMU"},
+        FailingUpgrade{"migration",
+                       "the transfer to the new QEMU failed: no room; the VM goes on in the old QEMU"},
+        FailingUpgrade{"new dies", "QEMU has gone; the VM goes on in the old QEMU"},
+        FailingUpgrade{"load", "the new QEMU cannot load the machine: no room; the VM goes on",
+                       told_to_quit()},
+        FailingUpgrade{"new query-version", "no query-version; the VM goes on", told_to_quit()},
+        FailingUpgrade{"side.clients", "no side.clients; the VM goes on", told_to_quit()},
+        FailingUpgrade{"its VMM leaves", "the VMM of adapter VM-01 has left: the VM is off; the VM goes on",
+                       told_to_quit()},
+        FailingUpgrade{"nobody came", "has not connected to the adapter VM-01: give it the same -device",
+                       told_to_quit()},
+        FailingUpgrade{"new query-pci", "no query-pci; the VM goes on", told_to_quit()},
+        FailingUpgrade{"side.pci_image", "no side.pci_image; the VM goes on", told_to_quit()},
+        FailingUpgrade{"new human-monitor-command", "no human-monitor-command; the VM goes on",
+                       told_to_quit()},
+        FailingUpgrade{"side.write_msix_table", "no side.write_msix_table; the VM goes on", told_to_quit()},
+        FailingUpgrade{"side.check_pci", "no side.check_pci; the VM goes on", told_to_quit()},
+        FailingUpgrade{"side.switch_over", "no side.switch_over; the VM goes on", told_to_quit()},
+        FailingUpgrade{"new cont", "no cont; the VM goes on in the old QEMU", told_to_quit(1)}),
+    name_of<FailingUpgrade>);
 
 TEST(VmmUpgradeTest, WhatIsLeftToDoIsSaidWhenTheOldQemuDoesNotEnd) {
   TwoQemus world("quit");

@@ -11,7 +11,6 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-constexpr std::uint32_t kMask24 = 0xff'ffff;
 // A hardware device flushes a QP in less than a millisecond; Soft-RoCE takes tens of milliseconds.
 constexpr Duration kFlushMax = std::chrono::seconds(1);
 

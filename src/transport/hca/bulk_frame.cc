@@ -26,7 +26,6 @@ constexpr std::size_t kSaidBytes = kPrefixBytes + 8 + 4;  // sequence, id
 constexpr std::size_t kOfferBytes = kSaidBytes + kPairBytes + kEndpointBytes;
 constexpr std::size_t kAnswerBytes = kSaidBytes + kEndpointBytes;
 constexpr std::size_t kReturnedBytes = kSaidBytes + 4;
-constexpr std::uint32_t kMask24 = 0xff'ffff;
 
 NetworkWriter begin(BulkRoom& out, std::size_t bytes, Kind kind, std::size_t runs) {
   NetworkWriter writer(out);

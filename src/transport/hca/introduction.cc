@@ -8,8 +8,6 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-constexpr std::uint32_t kMask24 = 0xff'ffff;
-
 bool is_link_local(const verbs::Gid& gid) {
   return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80;
 }

@@ -21,6 +21,9 @@ inline constexpr std::size_t kGidsMax = 16;
 
 inline constexpr std::uint32_t kReadsMax = 16;
 
+// The largest QP number, and the largest PSN.
+inline constexpr std::uint32_t kMask24 = 0xff'ffff;
+
 // One end of a pipe that is being set up.
 struct PipeEndpoint {
   std::uint32_t qpn = 0;       // 24 bits, greater than 1

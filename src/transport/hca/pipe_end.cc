@@ -9,12 +9,6 @@
 #include "transport/hca/pipe.h"
 
 namespace pvrdma::transport::hca {
-namespace {
-
-constexpr std::uint32_t kMask24 = 0xff'ffff;
-
-}  // namespace
-
 PipeEnd::PipeEnd(std::shared_ptr<Nic> nic, std::uint32_t slots)
     : nic_(std::move(nic)), memory_(std::make_unique<std::byte[]>(std::size_t{2} * slots * kSlotBytes)) {
   here_.slots = slots;
