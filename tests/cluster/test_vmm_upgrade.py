@@ -32,6 +32,7 @@ def _go_on_in_another(fleet: Fleet, name: str, number: int) -> str:
     arguments = fleet[number].ctl("vm", "qemu-args", name, "--incoming")["arguments"]
     pid = vm.start_successor()
     assert f"unix:{vm.successor_monitor},server=on,wait=off" in arguments, arguments
+    vm.outlive_qemu()  # the successor may be connected only when the earlier QEMU has ended
     report = fleet[number].ctl("vm", "upgrade-vmm", name)
     vm.follow_successor()
     assert report["to"]["pid"] == pid, report

@@ -100,6 +100,7 @@ def test_everything_else_goes_on(own_cluster: ClusterFactory, tmp_path: Path) ->
     wait_active(first)
     cases.run(_PINGPONG, second, first)
     first.start_successor()
+    first.outlive_qemu()
     cluster.daemon.ctl("vm", "upgrade-vmm", first.name)
     first.follow_successor()
     cases.run(_PINGPONG, second, first)

@@ -26,6 +26,7 @@ _PINGPONG = cases.Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g
 def _upgrade(cluster: Cluster, vm: Vm) -> dict[str, int]:
     """Lets `vm` continue in a new QEMU. Returns the daemon's report."""
     pid = vm.start_successor()
+    vm.outlive_qemu()  # the successor may be connected only when the earlier QEMU has ended
     report = cluster.daemon.ctl("vm", "upgrade-vmm", vm.name)
     vm.follow_successor()
     assert report["to"]["pid"] == pid, report

@@ -11,6 +11,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+_CONNECT_GUARD_S = 20.0
+
 
 class GuestLost(Exception):
     """The guest ended or restarted before it answered."""
@@ -70,6 +72,7 @@ class Channel:
     def submit(self, script: str) -> int:
         """Starts `script` in the guest. The returned id is for `wait` and `done`."""
         with self._changed:
+            self._changed.wait_for(lambda: self._connections or self._closed or not self._goes_on, _CONNECT_GUARD_S)
             if not self._connections or self._closed:
                 raise GuestLost("the guest is not connected")
             request = self._next_id
@@ -132,6 +135,7 @@ class Channel:
             with self._changed:
                 self._connections.append(connection)
                 self._goes_on = False
+                self._changed.notify_all()
             self._readers.append(threading.Thread(target=self._read, args=(connection,), daemon=True))
             self._readers[-1].start()
 
