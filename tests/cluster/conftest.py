@@ -33,6 +33,16 @@ def pytest_configure() -> None:
         pytest.exit("the cluster tests make network namespaces: run them as root", returncode=2)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects tests by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the tests of `vm_fleet`, only those with the marker `tls` run over TLS in every run. The others do so in
+    `make test-full`."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if parameters is not None and parameters.params.get("vm_fleet") == "tls" and item.get_closest_marker("tls") is None:
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture(autouse=True)
 def quiet_sandboxes() -> Iterator[None]:
     """Every daemon runs confined. After each test, no daemon was refused a system call."""

@@ -57,6 +57,7 @@ def quiet_rping(count: int, port: int) -> cases.Case:
                       port=None, guard_s=400)
 
 
+@pytest.mark.tls
 def test_connections_go_along(vm_fleet: Fleet) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     with ThreadPoolExecutor(2) as pool:
