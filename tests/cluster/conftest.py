@@ -102,6 +102,15 @@ def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield fleet
 
 
+@pytest.fixture(scope="session")
+def libvirt_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """VM-01 and VM-03 are domains of esx-01's libvirt, and are on. A test must leave it so."""
+    from fleet.libvirt import make_libvirt_fleet  # it imports this module
+
+    with make_libvirt_fleet("libvirt", tmp_path_factory.mktemp("libvirt")) as fleet:
+        yield fleet
+
+
 @pytest.fixture
 def own_fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """A fleet for this test alone, not configured. A `fleet` marker's arguments go to make_fleet()."""

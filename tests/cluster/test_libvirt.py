@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from fleet.fleet import Fleet
-from fleet.libvirt import LibvirtVm, make_libvirt_fleet
+from fleet.libvirt import LibvirtVm
 from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
@@ -23,11 +22,10 @@ _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
 _LOAD = programs.exactly_once("-n 100000 -t 20 -z 200")  # its pauses alone take 20 s, even on a fast machine
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """VM-01 and VM-03 are domains of esx-01's libvirt, and are on."""
-    with make_libvirt_fleet("libvirt", tmp_path_factory.mktemp("libvirt")) as made:
-        yield made
+@pytest.fixture
+def fleet(libvirt_fleet: Fleet) -> Fleet:
+    """VM-01 and VM-03 are domains of esx-01's libvirt and are on, before and after each test."""
+    return libvirt_fleet
 
 
 def _domains(fleet: Fleet, number: int) -> set[str]:

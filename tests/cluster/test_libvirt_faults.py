@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from fleet.fleet import Fleet
-from fleet.libvirt import Libvirt, LibvirtVm, make_libvirt_fleet
+from fleet.libvirt import Libvirt, LibvirtVm
 from fleet.until import until
 from harness import cases, programs, rdma
 
@@ -22,11 +22,10 @@ _LOAD = programs.exactly_once("-n 70000 -t 20 -z 200")  # its pauses alone take 
 _SLOW_MIB_S = "8"  # so slow that 512 MiB are not sent before the fault
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+@pytest.fixture
+def fleet(libvirt_fleet: Fleet) -> Fleet:
     """VM-01 and VM-03 are domains of esx-01's libvirt and are on, before and after each test."""
-    with make_libvirt_fleet("libvirt-faults", tmp_path_factory.mktemp("libvirt")) as made:
-        yield made
+    return libvirt_fleet
 
 
 def _libvirt(fleet: Fleet, number: int) -> Libvirt:
