@@ -6,9 +6,10 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -17,7 +18,9 @@ sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "tools")]
 
 from harness.cluster import Cluster, Setup  # noqa: E402  (the path above comes first)
 from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
+from harness.pairing import Pairing  # noqa: E402
 
+_Kind = TypeVar("_Kind")
 _LOGS = REPOSITORY / "build" / "vm-logs"
 
 # Every run uses the first; the others join in `make test-full`.
@@ -39,12 +42,56 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)  # after pytest has put the tests of a fixture's parameter together
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Moves the tests with the marker `last` to the end."""
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
 @pytest.fixture(autouse=True)
 def quiet_sandboxes() -> Iterator[None]:
     """Every daemon runs confined. After each test, no daemon was refused a system call."""
     start = time.time()
     yield
     expect_quiet_sandboxes(_LOGS, start)
+
+
+class Shared(Generic[_Kind]):
+    """VMs that tests share, of one kind at a time. They boot when a test needs them, and again for another kind or after a
+    test that failed or ended their daemon."""
+
+    def __init__(self, name: str, make: Callable[[_Kind, Path], Cluster]) -> None:
+        self._name = name
+        self._make = make
+        self._number = 0
+        self._kind: _Kind | None = None
+        self._cluster: Cluster | None = None
+
+    def close(self) -> None:
+        """Ends the VMs."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    @contextmanager
+    def lent(self, kind: _Kind, session: pytest.Session) -> Iterator[Cluster]:
+        """The VMs, ready for use by one test. Checks afterwards that their kernels are healthy."""
+        failed = session.testsfailed
+        cluster = self._get(kind)
+        before = [vm.console_log.stat().st_size for vm in cluster.vms]
+        yield cluster
+        if session.testsfailed > failed:
+            self.close()
+        expect_healthy_kernels(cluster, before)
+
+    def _get(self, kind: _Kind) -> Cluster:
+        cluster = self._cluster
+        if cluster is None or self._kind != kind or cluster.daemon.adapters and not cluster.daemon.running:
+            self.close()
+            self._number += 1
+            self._kind = kind
+            self._cluster = cluster = self._make(kind, _LOGS / f"{self._name}-{self._number}").__enter__()
+        return cluster
 
 
 class ClusterFactory:
@@ -74,18 +121,40 @@ def setup(request: pytest.FixtureRequest) -> Setup:
 
 
 @pytest.fixture(scope="session")
-def shared_pair(setup: Setup) -> Iterator[Cluster]:
-    """The two VMs behind `pair`."""
-    with Cluster(setup, _LOGS / f"pair-{setup.id}") as cluster:
-        yield cluster
+def shared_pair() -> Iterator[Shared[Setup]]:
+    """The VMs behind `pair`."""
+    shared = Shared("pair", Cluster)
+    yield shared
+    shared.close()
 
 
 @pytest.fixture
-def pair(shared_pair: Cluster) -> Iterator[Cluster]:
-    """Two VMs that many tests share. A test must leave them and their drivers as it found them."""
-    before = [vm.console_log.stat().st_size for vm in shared_pair.vms]
-    yield shared_pair
-    expect_healthy_kernels(shared_pair, before)
+def pair(request: pytest.FixtureRequest, setup: Setup, shared_pair: Shared[Setup]) -> Iterator[Cluster]:
+    """Two VMs that many tests share. A test may restart them, or continue them in other QEMUs, but must leave both
+    ready for use, with their drivers and addresses as it found them. A failed test may leave them in any state."""
+    with shared_pair.lent(setup, request.session) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def shared_natives() -> Iterator[Shared[Pairing]]:
+    """The VMs behind `natives`."""
+    shared = Shared("natives", Pairing.cluster)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def pairing() -> Pairing:
+    """The kind of `natives`."""
+    return Pairing()
+
+
+@pytest.fixture
+def natives(request: pytest.FixtureRequest, pairing: Pairing, shared_natives: Shared[Pairing]) -> Iterator[Cluster]:
+    """A native endpoint, which is the last VM, and its partner, which several tests share like `pair`."""
+    with shared_natives.lent(pairing, request.session) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ClusterFactory
 from harness import cases
 from harness.cluster import Cluster
 from harness.programs import exactly_once, rping
@@ -58,50 +57,47 @@ def _flows(cluster: Cluster, vm: Vm, load: Future[object]) -> bool:
 
 
 @pytest.mark.parametrize("case", [rping(3000, arguments="-V -S 4000"), exactly_once("-n 60000 -t 20")], ids=cases.name)
-def test_load_goes_on(own_cluster: ClusterFactory, case: cases.Case, tmp_path: Path) -> None:
-    cluster = own_cluster()
-    server, client = cluster.vms
+def test_load_goes_on(pair: Cluster, case: cases.Case, tmp_path: Path) -> None:
+    server, client = pair.vms
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(cases.run, case, server, client)
         rounds = 0
-        while rounds < _ROUNDS and _flows(cluster, client, load):
-            vm = cluster.vms[rounds % 2]
-            _restore(cluster, vm, _checkpoint(cluster, vm, tmp_path))
+        while rounds < _ROUNDS and _flows(pair, client, load):
+            vm = pair.vms[rounds % 2]
+            _restore(pair, vm, _checkpoint(pair, vm, tmp_path))
             rounds += 1
         load.result()
         assert rounds == _ROUNDS, "the load was too short for this machine"
 
 
-def test_both_ends_and_the_daemon_end_and_go_on(own_cluster: ClusterFactory, tmp_path: Path) -> None:
-    cluster = own_cluster()
-    server, client = cluster.vms
+def test_both_ends_and_the_daemon_end_and_go_on(pair: Cluster, tmp_path: Path) -> None:
+    server, client = pair.vms
     with ThreadPoolExecutor(3) as pool:
         load = pool.submit(cases.run, exactly_once("-n 60000 -t 20"), server, client)
-        assert _flows(cluster, client, load)
-        files = [pool.submit(_checkpoint, cluster, vm, tmp_path) for vm in cluster.vms]
+        assert _flows(pair, client, load)
+        files = [pool.submit(_checkpoint, pair, vm, tmp_path) for vm in pair.vms]
         written = [file.result() for file in files]
-        assert cluster.daemon.stop() == 0
-        cluster.daemon.start()
-        for vm, file in zip(cluster.vms, written):
-            _restore(cluster, vm, file)
+        assert pair.daemon.stop() == 0
+        pair.daemon.start()
+        for vm, file in zip(pair.vms, written):
+            _restore(pair, vm, file)
         load.result()
 
 
-def test_everything_else_goes_on(own_cluster: ClusterFactory, tmp_path: Path) -> None:
-    cluster = own_cluster()
-    first, second = cluster.vms
-    file = _checkpoint(cluster, first, tmp_path)
-    _restore(cluster, first, file)
+def test_everything_else_goes_on(pair: Cluster, tmp_path: Path) -> None:
+    first, second = pair.vms
+    file = _checkpoint(pair, first, tmp_path)
+    _restore(pair, first, file)
     cases.run(_PINGPONG, first, second)
     first.check("rmmod vmw_pvrdma")
-    file = _checkpoint(cluster, first, tmp_path)
-    _restore(cluster, first, file)
+    file = _checkpoint(pair, first, tmp_path)
+    _restore(pair, first, file)
     first.check("modprobe vmw_pvrdma")
     wait_active(first)
     cases.run(_PINGPONG, second, first)
     first.start_successor()
     first.outlive_qemu()
-    cluster.daemon.ctl("vm", "upgrade-vmm", first.name)
+    pair.daemon.ctl("vm", "upgrade-vmm", first.name)
     first.follow_successor()
     cases.run(_PINGPONG, second, first)
     first.reboot()
@@ -115,27 +111,26 @@ def _refused(cluster: Cluster, *arguments: str) -> str:
     return str(refused.value)
 
 
-def test_what_is_refused_changes_nothing(own_cluster: ClusterFactory, tmp_path: Path) -> None:
-    cluster = own_cluster()
-    first, second = cluster.vms
+def test_what_is_refused_changes_nothing(pair: Cluster, tmp_path: Path) -> None:
+    first, second = pair.vms
     missing = tmp_path / "missing" / "VM-01"
-    answer = _refused(cluster, "vm", "checkpoint", "VM-01", str(missing))
+    answer = _refused(pair, "vm", "checkpoint", "VM-01", str(missing))
     assert "QEMU does not write" in answer or "QEMU refuses migrate" in answer, answer
     assert "the VM goes on" in answer, answer
     cases.run(_PINGPONG, first, second)
-    file = _checkpoint(cluster, first, tmp_path)
-    assert "cannot be reached" in _refused(cluster, "vm", "restore", "VM-01", str(file))
-    assert "does not wait for a VM" in _refused(cluster, "vm", "restore", "VM-02", str(file))
+    file = _checkpoint(pair, first, tmp_path)
+    assert "cannot be reached" in _refused(pair, "vm", "restore", "VM-01", str(file))
+    assert "does not wait for a VM" in _refused(pair, "vm", "restore", "VM-02", str(file))
     first.start_waiting()
     cut = tmp_path / "cut"
     cut.write_bytes(file.read_bytes()[:-1])
-    assert "is not a checkpoint" in _refused(cluster, "vm", "restore", "VM-01", str(cut))
-    other = _checkpoint(cluster, second, tmp_path)
-    assert "name" in _refused(cluster, "vm", "restore", "VM-01", str(other))
+    assert "is not a checkpoint" in _refused(pair, "vm", "restore", "VM-01", str(cut))
+    other = _checkpoint(pair, second, tmp_path)
+    assert "name" in _refused(pair, "vm", "restore", "VM-01", str(other))
     flipped = bytearray(file.read_bytes())
     flipped[-100] ^= 1
     cut.write_bytes(flipped)
-    assert "cannot go on from this state" in _refused(cluster, "vm", "restore", "VM-01", str(cut))
-    cluster.daemon.ctl("vm", "restore", "VM-01", str(file))
-    _restore(cluster, second, other)
+    assert "cannot go on from this state" in _refused(pair, "vm", "restore", "VM-01", str(cut))
+    pair.daemon.ctl("vm", "restore", "VM-01", str(file))
+    _restore(pair, second, other)
     cases.run(_PINGPONG, first, second)

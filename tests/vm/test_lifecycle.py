@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from conftest import ClusterFactory
 from harness import cases
 from harness.cases import Case
 from harness.channel import GuestLost
@@ -24,24 +23,28 @@ _LOAD_GUARD_S = 60.0
 _FLOWING_BYTES = 16 << 20
 
 
+def _transmitted_bytes(cluster: Cluster) -> dict[str, int]:
+    return {adapter["name"]: int(adapter["tx_bytes"]) for adapter in cluster.daemon.ctl("adapter", "list")}
+
+
 def _start_load(cluster: Cluster) -> tuple[Job, Job]:
     """Both VMs write to each other for minutes. Returns the first and the second VM's job once data flows in both
     directions."""
     server, client = cluster.vms
+    before = _transmitted_bytes(cluster)
     server_job = server.start_job(_LOAD)
     server.check("await-listener tcp 18515 20")
     client_job = client.start_job(f"{_LOAD} {server.address}")
     deadline = time.monotonic() + _LOAD_GUARD_S
-    while any(int(cluster.daemon.ctl("adapter", "get", vm.name)["tx_bytes"]) < _FLOWING_BYTES for vm in cluster.vms):
+    while any(after < before[name] + _FLOWING_BYTES for name, after in _transmitted_bytes(cluster).items()):
         assert not client_job.done, client_job.wait().output
         assert time.monotonic() < deadline, f"no load after {_LOAD_GUARD_S:g} s: {client_job.output_so_far()}"
         time.sleep(0.1)
     return server_job, client_job
 
 
-def test_driver_reload(own_cluster: ClusterFactory) -> None:
-    cluster = own_cluster()
-    first, second = cluster.vms
+def test_driver_reload(pair: Cluster) -> None:
+    first, second = pair.vms
     for _ in range(3):
         first.check("rmmod vmw_pvrdma")
         assert DEVICE not in first.run("ls /sys/class/infiniband").output
@@ -61,10 +64,9 @@ def _kill_and_start(vm: Vm) -> None:
 
 
 @pytest.mark.parametrize("restart", [_reboot, _kill_and_start], ids=["reboot", "kill-9"])
-def test_a_vm_goes_under_load_and_comes_back(own_cluster: ClusterFactory, restart: Callable[[Vm], None]) -> None:
-    cluster = own_cluster()
-    victim, peer = cluster.vms
-    victim_job, peer_job = _start_load(cluster)
+def test_a_vm_goes_under_load_and_comes_back(pair: Cluster, restart: Callable[[Vm], None]) -> None:
+    victim, peer = pair.vms
+    victim_job, peer_job = _start_load(pair)
     restart(victim)
     with pytest.raises(GuestLost):
         victim_job.wait()
@@ -74,23 +76,21 @@ def test_a_vm_goes_under_load_and_comes_back(own_cluster: ClusterFactory, restar
     wait_active(victim)
     cases.run(_PINGPONG, victim, peer)
     cases.run(_PINGPONG, peer, victim)
-    _expect_no_leftovers(cluster)
+    _expect_no_leftovers(pair)
 
 
-def test_a_process_killed_under_load_leaves_nothing_behind(own_cluster: ClusterFactory) -> None:
-    cluster = own_cluster()
-    victim, peer = cluster.vms
-    victim_job, peer_job = _start_load(cluster)
+def test_a_process_killed_under_load_leaves_nothing_behind(pair: Cluster) -> None:
+    victim, peer = pair.vms
+    victim_job, peer_job = _start_load(pair)
     victim_job.kill()
     failed = peer_job.wait(60)
     assert failed.exit_code != 0, failed.output
     cases.run(_PINGPONG, victim, peer)
-    _expect_no_leftovers(cluster)
+    _expect_no_leftovers(pair)
 
 
-def test_powered_off_peer(own_cluster: ClusterFactory) -> None:
-    cluster = own_cluster()
-    victim, peer = cluster.vms
+def test_powered_off_peer(pair: Cluster) -> None:
+    victim, peer = pair.vms
     cases.run(_PINGPONG, victim, peer)
     victim.power_off()
     cases.run(_PINGPONG, peer, peer)
@@ -100,10 +100,10 @@ def test_powered_off_peer(own_cluster: ClusterFactory) -> None:
     cases.run(_PINGPONG, victim, peer)
 
 
-def test_daemon_stops_cleanly_with_guests_attached(own_cluster: ClusterFactory) -> None:
-    cluster = own_cluster()
-    assert cluster.daemon.stop() == 0
-    assert all(vm.running for vm in cluster.vms)
+@pytest.mark.last
+def test_daemon_stops_cleanly_with_guests_attached(pair: Cluster) -> None:
+    assert pair.daemon.stop() == 0
+    assert all(vm.running for vm in pair.vms)
 
 
 def _expect_no_leftovers(cluster: Cluster) -> None:

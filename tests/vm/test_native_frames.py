@@ -15,7 +15,6 @@ from harness import frame as frames
 from harness.cluster import Cluster
 from harness.hub import Hub
 from harness.native_daemons import native_daemons
-from harness.pairing import Pairing
 from harness.pcap import Pcap, read
 from harness.programs import exactly_once, pingpong, rping, udaddy
 
@@ -29,13 +28,6 @@ _ADDRESSES = {4: ((1, "{server}"), (1, "{server}")), 6: ((2, "{server6}"), (0, "
 _DAEMONS_SAY = {frames.WRITE_FIRST, frames.WRITE_MIDDLE, frames.WRITE_LAST, frames.READ_REQUEST, frames.READ_FIRST, frames.READ_MIDDLE,
                 frames.READ_LAST, frames.SEND_ONLY, frames.FETCH_AND_ADD, frames.ACKNOWLEDGE, frames.ATOMIC_ACKNOWLEDGE}
 _ETHERTYPES = {"v1": 0x8915, "v2": 0x0800}
-
-
-@pytest.fixture(scope="module")
-def natives(logs: Path) -> Iterator[Cluster]:
-    """A guest and a native endpoint."""
-    with Pairing().cluster(logs / "frames") as cluster:
-        yield cluster
 
 
 @contextmanager

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from conftest import expect_healthy_kernels
 from harness import cases, rdma, soft_roce
 from harness.channel import GuestLost
 from harness.cluster import Cluster
-from harness.pairing import Pairing
 from harness.programs import exactly_once
 from harness.under_way import exactly_once_under_way, jobs_killed, wait_flowing
 
@@ -23,23 +20,15 @@ _RETRY_EXCEEDED = "transport retry counter exceeded"
 _LOAD = "ib_write_bw -x 1 -F -D 300 -u 12 -p 18516 -d"
 
 
-@pytest.fixture(scope="module")
-def shared_natives(logs: Path) -> Iterator[Cluster]:
-    """The VMs behind `natives`."""
-    with Pairing().cluster(logs / "life") as cluster:
-        yield cluster
-        expect_healthy_kernels(cluster)
-
-
 @pytest.fixture
-def natives(shared_natives: Cluster) -> Iterator[Cluster]:
+def natives(natives: Cluster) -> Iterator[Cluster]:
     """A guest and a native endpoint. After each test everything works again: traffic in both directions, and no
     QP has outlived its program."""
-    yield shared_natives
-    guest, native = shared_natives.vms
+    yield natives
+    guest, native = natives.vms
     for server, client in ((guest, native), (native, guest)):
         cases.run(exactly_once("-n 20"), server, client)
-    left = [qp for qp in shared_natives.daemon.ctl("qp", "list") if int(qp["qpn"]) != 1]
+    left = [qp for qp in natives.daemon.ctl("qp", "list") if int(qp["qpn"]) != 1]
     assert not left, f"QPs that outlived their programs: {left}"
 
 

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from conftest import ClusterFactory
 from harness import cases
 from harness.cluster import Cluster
 from harness.programs import exactly_once, perftest, rping
@@ -58,24 +57,22 @@ def _flows(cluster: Cluster, vm: Vm, load: Future[object]) -> bool:
     pytest.param(perftest("ib_read_bw", "-D 30", (65536,)), marks=pytest.mark.full),
     pytest.param(perftest("ib_atomic_bw", "-D 30", (8,)), marks=pytest.mark.full),
 ], ids=cases.name)
-def test_load_goes_on(own_cluster: ClusterFactory, case: cases.Case) -> None:
-    cluster = own_cluster()
-    server, client = cluster.vms
+def test_load_goes_on(pair: Cluster, case: cases.Case) -> None:
+    server, client = pair.vms
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(cases.run, case, server, client)
         moves = 0
-        while moves < _MOVES_MOST and _flows(cluster, client, load):
-            _upgrade(cluster, cluster.vms[moves % 2])
+        while moves < _MOVES_MOST and _flows(pair, client, load):
+            _upgrade(pair, pair.vms[moves % 2])
             moves += 1
         load.result()
         assert moves >= _MOVES_LEAST, "the load was too short for this machine"
 
 
-def test_everything_else_goes_on(own_cluster: ClusterFactory) -> None:
-    cluster = own_cluster()
-    first, second = cluster.vms
+def test_everything_else_goes_on(pair: Cluster) -> None:
+    first, second = pair.vms
     for _ in range(2):
-        report = _upgrade(cluster, first)
+        report = _upgrade(pair, first)
         assert 0 < report["pause_us"] and 0 < report["state_bytes"], report
         cases.run(_PINGPONG, first, second)
         cases.run(_PINGPONG, second, first)
@@ -83,7 +80,7 @@ def test_everything_else_goes_on(own_cluster: ClusterFactory) -> None:
     first.check("modprobe vmw_pvrdma")
     wait_active(first)
     cases.run(_PINGPONG, first, second)
-    _upgrade(cluster, first)
+    _upgrade(pair, first)
     first.reboot()
     wait_active(first)
     cases.run(_PINGPONG, first, second)
@@ -95,17 +92,16 @@ def _refused(cluster: Cluster, vm: Vm) -> str:
     return str(refused.value)
 
 
-def test_the_vm_stays_where_it_is(own_cluster: ClusterFactory) -> None:
-    cluster = own_cluster()
-    first, second = cluster.vms
-    assert "no new QEMU waits at" in _refused(cluster, first)
+def test_the_vm_stays_where_it_is(pair: Cluster) -> None:
+    first, second = pair.vms
+    assert "no new QEMU waits at" in _refused(pair, first)
     first.start_successor()
     first.kill_successor()
-    assert "the VM goes on in the old QEMU" in _refused(cluster, first)
+    assert "the VM goes on in the old QEMU" in _refused(pair, first)
     cases.run(_PINGPONG, first, second)
     first.start_successor(without_adapter=True)
-    assert "has not connected to the adapter VM-01" in _refused(cluster, first)
+    assert "has not connected to the adapter VM-01" in _refused(pair, first)
     first.end_successor()
     cases.run(_PINGPONG, first, second)
-    _upgrade(cluster, first)
+    _upgrade(pair, first)
     cases.run(_PINGPONG, second, first)
