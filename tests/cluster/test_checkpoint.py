@@ -3,30 +3,23 @@ hosts."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fleet.fleet import Fleet
-from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
+from fleet.loads import messages_of, under_way, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
-
-_BETWEEN_HOSTS = programs.exactly_once("-n 40000 -t 20")
-_ON_ONE_HOST = programs.rping(3000, arguments="-V -S 4000")
 
 
 def test_connections_go_on_on_another_host(vm_fleet: Fleet, tmp_path: Path) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
-    with ThreadPoolExecutor(2) as pool:
-        loads = {"tcp": pool.submit(cases.run, _BETWEEN_HOSTS, one, two), "local": pool.submit(cases.run, _ON_ONE_HOST, one, three)}
+    with under_way({"tcp": (programs.exactly_once_load(), one, two), "local": (programs.rping_load(), one, three)}) as loads:
         seen = []
         for origin, destination in ((1, 2), (2, 1)):
             wait_until_they_flow(loads, messages_of(vm_fleet, origin, "VM-01"))
-            expect_none_ended(loads)
             seen.append(vm_fleet.paths()["VM-01"])
             _move(vm_fleet, "VM-01", origin, destination, tmp_path)
-        for load in loads.values():
-            load.result()
+        wait_until_they_flow(loads, messages_of(vm_fleet, 1, "VM-01"))
     assert seen == [{"local", "tcp"}] * 2, seen
     cases.run(programs.pingpong("rc", "-c -e -n 300"), two, one)
     cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)

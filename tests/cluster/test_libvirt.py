@@ -13,13 +13,13 @@ import pytest
 
 from fleet.fleet import Fleet
 from fleet.libvirt import LibvirtVm
-from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
+from fleet.loads import messages_of, under_way, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
 from harness.memory import differing_pages, memory_of
 
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
-_LOAD = programs.exactly_once("-n 100000 -t 20 -z 200")  # its pauses alone take 20 s, even on a fast machine
+_LOAD = programs.exactly_once_load("-t 20 -z 200")
 
 
 @pytest.fixture
@@ -48,16 +48,14 @@ def _let_libvirt_move(fleet: Fleet, name: str, origin: int, destination: int, *o
 
 def test_libvirt_moves_a_domain_with_its_connections(fleet: Fleet) -> None:
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
-    with ThreadPoolExecutor(1) as pool:
-        load = pool.submit(cases.run, _LOAD, one, three)
+    with cases.under_way(_LOAD, one, three) as load:
         for origin, destination, path in ((1, 2, "local"), (2, 1, "tcp")):
             wait_until_they_flow({path: load}, messages_of(fleet, origin, "VM-01"))
-            expect_none_ended({path: load})
             motion = _let_libvirt_move(fleet, "VM-01", origin, destination)
             print(motion)
             assert motion["state"] == "done" and not motion["error"], motion
             assert ("VM-01" in _domains(fleet, destination), "VM-01" in _domains(fleet, origin)) == (True, False)
-        load.result()
+        wait_until_they_flow({"local": load}, messages_of(fleet, 1, "VM-01"))
     cases.run(_PINGPONG, one, three)
 
 
@@ -67,9 +65,8 @@ def test_no_page_is_stale(fleet: Fleet) -> None:
     origin, there = (LibvirtVm.libvirts[fleet[number].folder] for number in (1, 2))
     origin.note_virsh()
     origin.virsh("migrate-setspeed", "VM-01", "100")
-    with ThreadPoolExecutor(2) as pool:
-        load = pool.submit(cases.run, programs.perftest("ib_atomic_bw", "-D 20", (8,)), one, three)
-        wait_until_they_flow({"local": load}, messages_of(fleet, 1, "VM-01"))
+    with under_way({"local": (programs.perftest_load("ib_atomic_bw"), one, three)}) as loads, ThreadPoolExecutor(1) as pool:
+        wait_until_they_flow(loads, messages_of(fleet, 1, "VM-01"))
         moving = pool.submit(_let_libvirt_move, fleet, "VM-01", 1, 2)
         until("virsh migrates", origin.migrates)
         origin.stop_virsh_when_all_is_there(fleet[1])
@@ -79,7 +76,7 @@ def test_no_page_is_stale(fleet: Fleet) -> None:
         finally:
             os.kill(origin.virsh_pid(), signal.SIGCONT)
         motion = moving.result()
-        load.result()
+        wait_until_they_flow({"tcp": loads["local"]}, messages_of(fleet, 2, "VM-01"))
     assert motion["page_bytes"] > 0, "the adapter wrote nothing, and nothing was tried"
     assert not stale, f"{len(stale)} of {motion['ram_bytes'] >> 12} pages: {stale[:20]}"
     _let_libvirt_move(fleet, "VM-01", 2, 1)

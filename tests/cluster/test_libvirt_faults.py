@@ -13,12 +13,13 @@ import pytest
 
 from fleet.fleet import Fleet
 from fleet.libvirt import Libvirt, LibvirtVm
+from fleet.loads import messages_of, under_way, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs, rdma
 
 _STAYS = "VM VM-01 stays on host esx-01"
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
-_LOAD = programs.exactly_once("-n 70000 -t 20 -z 200")  # its pauses alone take 14 s
+_LOAD = programs.exactly_once_load("-t 20 -z 200")
 _SLOW_MIB_S = "8"  # so slow that 512 MiB are not sent before the fault
 
 
@@ -92,15 +93,14 @@ def _kill_qemu_there(fleet: Fleet) -> None:
 def test_what_fails_while_memory_moves_leaves_it_here(fleet: Fleet, mishap: Callable[[Fleet], None]) -> None:
     _libvirt(fleet, 1).note_virsh()
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
-    with ThreadPoolExecutor(1) as pool:
-        load = pool.submit(cases.run, _LOAD, one, three)
+    with under_way({"local": (_LOAD, one, three)}) as loads:
         with _moving(fleet) as ended:
             until("memory goes over", lambda: fleet[1].ctl("motion", "get", "VM-01")["ram_bytes"])
             mishap(fleet)
             said = ended.result()
         assert _STAYS in said, said
         _expect_here(fleet)
-        load.result()
+        wait_until_they_flow(loads, messages_of(fleet, 1, "VM-01"))
 
 
 def test_virsh_is_killed_when_all_is_there(fleet: Fleet) -> None:
@@ -108,8 +108,7 @@ def test_virsh_is_killed_when_all_is_there(fleet: Fleet) -> None:
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
     libvirt = _libvirt(fleet, 1)
     libvirt.note_virsh()
-    with ThreadPoolExecutor(1) as pool:
-        load = pool.submit(cases.run, _LOAD, one, three)
+    with under_way({"local": (_LOAD, one, three)}) as loads:
         with _moving(fleet) as ended:
             libvirt.stop_virsh_when_all_is_there(fleet[1])
             os.kill(libvirt.virsh_pid(), signal.SIGKILL)
@@ -118,7 +117,7 @@ def test_virsh_is_killed_when_all_is_there(fleet: Fleet) -> None:
             until("libvirt is through with it", lambda: "VM-01" not in _libvirt(fleet, 2).domains())
             libvirt.virsh("resume", "VM-01")
         _expect_here(fleet)
-        load.result()
+        wait_until_they_flow(loads, messages_of(fleet, 1, "VM-01"))
 
 
 def test_libvirt_lets_it_run_there_too_early(fleet: Fleet) -> None:

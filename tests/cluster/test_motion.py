@@ -11,12 +11,10 @@ import pytest
 
 from fleet.fleet import Fleet
 from fleet.host import Host
-from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
+from fleet.loads import messages_of, under_way, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
 
-_BETWEEN_HOSTS = programs.exactly_once("-n 70000 -t 20")
-_ON_ONE_HOST = programs.rping(5000, arguments="-V -S 4000")
 _CALL_S = 5.5  # longer than any of the daemon's calls to the store
 SLOW = "40mbit"  # with this rate 512 MiB take long enough to interfere
 
@@ -60,18 +58,15 @@ def quiet_rping(count: int, port: int) -> cases.Case:
 @pytest.mark.tls
 def test_connections_go_along(vm_fleet: Fleet) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
-    with ThreadPoolExecutor(2) as pool:
-        loads = {"tcp": pool.submit(cases.run, _BETWEEN_HOSTS, one, two), "local": pool.submit(cases.run, _ON_ONE_HOST, one, three)}
+    with under_way({"tcp": (programs.exactly_once_load(), one, two), "local": (programs.rping_load(), one, three)}) as loads:
         seen = []
         for origin, destination in ((1, 2), (2, 1)):
             wait_until_they_flow(loads, messages_of(vm_fleet, origin, "VM-01"))
-            expect_none_ended(loads)
             seen.append(vm_fleet.paths()["VM-01"])
             motion = migrate(vm_fleet, "VM-01", origin, destination)
             print(motion)
             assert motion["state"] == "done", motion
-        for load in loads.values():
-            load.result()
+        wait_until_they_flow(loads, messages_of(vm_fleet, 1, "VM-01"))
     assert seen == [{"local", "tcp"}] * 2, seen
     cases.run(programs.pingpong("rc", "-c -e -n 300"), two, one)
     cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)

@@ -86,12 +86,11 @@ def test_a_pause_that_is_not_allowed_is_not_made(fleet: Fleet) -> None:
         pass
     _expect_stays(fleet, ended, "too much for a pause of 50 ms", "--max-pause")
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
-    with ThreadPoolExecutor(2) as pool:  # the peer's writes bypass QEMU, which sees an idle guest
-        load = pool.submit(cases.run, programs.perftest("ib_write_bw", "-D 30 -s 16777216 -t 4", (16777216,), port=18600), one, three)
+    writes = programs.perftest_load("ib_write_bw", "--run_infinitely -D 2 -s 8388608 -t 4", port=18600)
+    with cases.under_way(writes, one, three), ThreadPoolExecutor(1) as pool:  # they bypass QEMU, which sees an idle guest
         until("much is written", lambda: fleet[1].ctl("adapter", "get", "VM-01")["rx_bytes"], accept=lambda seen: seen > 2**28)
         ended = begin(pool, fleet, "VM-01", 1, 2, "--max-pause", "1", call=fleet[1].refusal)
         _expect_stays(fleet, ended, "peers of VM VM-01 have written", "too much for a pause of 1 ms", "--max-pause")
-        load.result()
 
 
 def test_a_guest_that_was_told_something_else_does_not_even_stand(fleet: Fleet) -> None:

@@ -8,33 +8,31 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fleet.fleet import Fleet
-from fleet.loads import messages_of, wait_until_they_flow
+from fleet.loads import messages_of, under_way, wait_until_they_flow
 from fleet.until import until
 from harness import cases, nvme, programs
 from harness.memory import differing_pages, memory_of
 from harness.qmp import Qmp
-from test_motion import migrate, quiet_rping
+from test_motion import migrate
 
 _PAUSE_BEFORE_SWITCHOVER = {"capability": "pause-before-switchover", "state": True}
 
 
-def _perftest(name: str, options: str, size: int) -> Callable[[int], cases.Case]:
-    return lambda port: programs.perftest(name, options, (size,), port=port)
+def _perftest(name: str, arguments: str = "--run_infinitely -D 2") -> Callable[[int], cases.Case]:
+    return lambda port: programs.perftest_load(name, arguments, port)
 
 
 @pytest.mark.parametrize("local, remote", [
-    (_perftest("ib_atomic_bw", "-D 20", 8), _perftest("ib_send_bw", "-D 20", 65536)),
-    pytest.param(_perftest("ib_write_bw", "-D 20", 65536), lambda port: quiet_rping(6000, port), marks=pytest.mark.full),
-    pytest.param(_perftest("ib_send_lat", "-e -n 12000", 2), _perftest("ib_read_bw", "-D 20", 65536), marks=pytest.mark.full),
+    (_perftest("ib_atomic_bw"), _perftest("ib_send_bw")),
+    pytest.param(_perftest("ib_write_bw"), programs.rping_load, marks=pytest.mark.full),
+    pytest.param(_perftest("ib_send_lat", "-e -n 1000000"), _perftest("ib_read_bw"), marks=pytest.mark.full),
 ], ids=["atomic_bw-send_bw", "write_bw-rping", "send_lat-read_bw"])
 def test_no_page_is_stale(vm_fleet: Fleet, local: Callable[[int], cases.Case], remote: Callable[[int], cases.Case]) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
-    with ThreadPoolExecutor(2) as pool:
-        loads = {"local": pool.submit(cases.run, local(18515), one, three), "tcp": pool.submit(cases.run, remote(18516), one, two)}
+    with under_way({"local": (local(18515), one, three), "tcp": (remote(18516), one, two)}) as loads:
         wait_until_they_flow(loads, messages_of(vm_fleet, 1, "VM-01"))
         move_and_compare(vm_fleet)
-        for load in loads.values():
-            load.result()
+        wait_until_they_flow(loads, messages_of(vm_fleet, 2, "VM-01"))
     migrate(vm_fleet, "VM-01", 2, 1)
 
 

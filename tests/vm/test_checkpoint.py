@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from harness import cases
 from harness.cluster import Cluster
-from harness.programs import exactly_once, rping
+from harness.programs import exactly_once_load, rping_load
 from harness.rdma import DEVICE, wait_active
+from harness.under_way import wait_until_it_flows
 from harness.vm import Vm
 
 _ROUNDS = 3
-_LOAD_GUARD_S = 90.0
-_FLOWING_BYTES = 100_000
 
 _PINGPONG = cases.Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0",
                        client=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
@@ -39,49 +37,28 @@ def _restore(cluster: Cluster, vm: Vm, file: Path) -> None:
     assert report["qemu"]["pid"] == pid, report
 
 
-def _moved(cluster: Cluster, vm: Vm) -> int:
-    adapter = cluster.daemon.ctl("adapter", "get", vm.name)
-    return int(adapter["tx_bytes"]) + int(adapter["rx_bytes"])
-
-
-def _flows(cluster: Cluster, vm: Vm, load: Future[object]) -> bool:
-    """Waits until data flows. False: the load has ended."""
-    before = _moved(cluster, vm)
-    deadline = time.monotonic() + _LOAD_GUARD_S
-    while _moved(cluster, vm) < before + _FLOWING_BYTES:
-        if load.done():
-            return False
-        assert time.monotonic() < deadline, "no load"
-        time.sleep(0.05)
-    return True
-
-
-@pytest.mark.parametrize("case", [rping(3000, arguments="-V -S 4000"), exactly_once("-n 60000 -t 20")], ids=cases.name)
+@pytest.mark.parametrize("case", [rping_load(), exactly_once_load()], ids=cases.name)
 def test_load_goes_on(pair: Cluster, case: cases.Case, tmp_path: Path) -> None:
     server, client = pair.vms
-    with ThreadPoolExecutor(1) as pool:
-        load = pool.submit(cases.run, case, server, client)
-        rounds = 0
-        while rounds < _ROUNDS and _flows(pair, client, load):
-            vm = pair.vms[rounds % 2]
+    with cases.under_way(case, server, client) as load:
+        for number in range(_ROUNDS):
+            wait_until_it_flows(pair, client, load)
+            vm = pair.vms[number % 2]
             _restore(pair, vm, _checkpoint(pair, vm, tmp_path))
-            rounds += 1
-        load.result()
-        assert rounds == _ROUNDS, "the load was too short for this machine"
+        wait_until_it_flows(pair, client, load)
 
 
 def test_both_ends_and_the_daemon_end_and_go_on(pair: Cluster, tmp_path: Path) -> None:
     server, client = pair.vms
-    with ThreadPoolExecutor(3) as pool:
-        load = pool.submit(cases.run, exactly_once("-n 60000 -t 20"), server, client)
-        assert _flows(pair, client, load)
+    with cases.under_way(exactly_once_load(), server, client) as load, ThreadPoolExecutor(2) as pool:
+        wait_until_it_flows(pair, client, load)
         files = [pool.submit(_checkpoint, pair, vm, tmp_path) for vm in pair.vms]
         written = [file.result() for file in files]
         assert pair.daemon.stop() == 0
         pair.daemon.start()
         for vm, file in zip(pair.vms, written):
             _restore(pair, vm, file)
-        load.result()
+        wait_until_it_flows(pair, client, load)
 
 
 def test_everything_else_goes_on(pair: Cluster, tmp_path: Path) -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
-
 import pytest
 
 from harness import cases
 from harness.cluster import Cluster
-from harness.programs import exactly_once, perftest, rping
+from harness.programs import exactly_once_load, perftest_load, rping_load
 from harness.rdma import DEVICE, wait_active
+from harness.under_way import wait_until_it_flows
 from harness.vm import Vm
 
-_MOVES_LEAST = 2
-_MOVES_MOST = 6
-_LOAD_GUARD_S = 90.0
-_FLOWING_BYTES = 100_000
+_MOVES = 4
 
 _PINGPONG = cases.Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0",
                        client=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
@@ -32,41 +27,20 @@ def _upgrade(cluster: Cluster, vm: Vm) -> dict[str, int]:
     return report
 
 
-def _moved(cluster: Cluster, vm: Vm) -> int:
-    adapter = cluster.daemon.ctl("adapter", "get", vm.name)
-    return int(adapter["tx_bytes"]) + int(adapter["rx_bytes"])
-
-
-def _flows(cluster: Cluster, vm: Vm, load: Future[object]) -> bool:
-    """Waits until data flows. False: the load has ended."""
-    before = _moved(cluster, vm)
-    deadline = time.monotonic() + _LOAD_GUARD_S
-    while _moved(cluster, vm) < before + _FLOWING_BYTES:
-        if load.done():
-            return False
-        assert time.monotonic() < deadline, "no load"
-        time.sleep(0.05)
-    return True
-
-
 @pytest.mark.parametrize("case", [
-    exactly_once("-n 60000"),
-    rping(4000, arguments="-V -S 4000"),
-    pytest.param(perftest("ib_send_lat", "-e -n 30000", (2,)), marks=pytest.mark.full),
-    pytest.param(perftest("ib_write_bw", "-b -D 30", (65536,)), marks=pytest.mark.full),
-    pytest.param(perftest("ib_read_bw", "-D 30", (65536,)), marks=pytest.mark.full),
-    pytest.param(perftest("ib_atomic_bw", "-D 30", (8,)), marks=pytest.mark.full),
+    exactly_once_load(""),
+    rping_load(),
+    *(pytest.param(perftest_load(program, arguments), marks=pytest.mark.full) for program, arguments in (
+        ("ib_send_lat", "-e -n 1000000"), ("ib_write_bw", "-b --run_infinitely -D 2"), ("ib_read_bw", "--run_infinitely -D 2"),
+        ("ib_atomic_bw", "--run_infinitely -D 2"))),
 ], ids=cases.name)
 def test_load_goes_on(pair: Cluster, case: cases.Case) -> None:
     server, client = pair.vms
-    with ThreadPoolExecutor(1) as pool:
-        load = pool.submit(cases.run, case, server, client)
-        moves = 0
-        while moves < _MOVES_MOST and _flows(pair, client, load):
-            _upgrade(pair, pair.vms[moves % 2])
-            moves += 1
-        load.result()
-        assert moves >= _MOVES_LEAST, "the load was too short for this machine"
+    with cases.under_way(case, server, client) as load:
+        for number in range(_MOVES):
+            wait_until_it_flows(pair, client, load)
+            _upgrade(pair, pair.vms[number % 2])
+        wait_until_it_flows(pair, client, load)
 
 
 def test_everything_else_goes_on(pair: Cluster) -> None:

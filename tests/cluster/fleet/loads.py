@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from fleet.fleet import Fleet
 from fleet.until import until
+from harness import cases
+from harness.cases import Case
+from harness.vm import Vm
 
 _MORE = 200
 
 Loads = dict[str, "Future[Any]"]
+
+
+@contextmanager
+def under_way(loads: dict[str, tuple[Case, Vm, Vm]]) -> Iterator[Loads]:
+    """Runs the loads (a case, its server and its client) during the block, and checks their results at its end."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(cases.under_way(*load)) for name, load in loads.items()}
 
 
 def messages_of(fleet: Fleet, number: int, vm: str) -> Callable[[], dict[str, int]]:
@@ -22,14 +33,15 @@ def messages_of(fleet: Fleet, number: int, vm: str) -> Callable[[], dict[str, in
     return count
 
 
-def wait_until_they_flow(loads: Loads, count: Callable[[], dict[str, int]]) -> bool:
-    """Waits until each load has made progress, by the count of its name, or has ended. False: all have ended."""
+def wait_until_they_flow(loads: Loads, count: Callable[[], dict[str, int]]) -> None:
+    """Waits until each load has made progress, by the count of its name. Fails with a load's error if it ends."""
     before = count()
-    until("the loads move something", lambda: (count(), {name: load.done() for name, load in loads.items()}),
-          accept=lambda seen: all(ended or seen[0][name] > before[name] + _MORE for name, ended in seen[1].items()))
-    return not all(load.done() for load in loads.values())
 
+    def now() -> dict[str, int]:
+        for load in loads.values():
+            if load.done():
+                load.result()
+            assert not load.done(), "the load has ended"
+        return count()
 
-def expect_none_ended(loads: Loads) -> None:
-    """Checks that no load has ended."""
-    assert not any(load.done() for load in loads.values()), "the load was too short for this machine"
+    until("the loads move something", now, accept=lambda seen: all(seen[name] > before[name] + _MORE for name in loads))

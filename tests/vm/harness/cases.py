@@ -6,6 +6,9 @@ Adding one is a `Case(...)` in a test module's list. Time limits are hang guards
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from harness.channel import GuestLost, GuestTimeout, Result
@@ -23,6 +26,8 @@ class Case:
     0.
 
     `port` is the TCP port the server listens on before the client may start; None waits for an rdma_cm listener.
+
+    A case with an `end_file` is a load: both sides go on until the file exists in their VM (`under_way`).
     """
 
     name: str
@@ -32,6 +37,7 @@ class Case:
     expect_server: tuple[str, ...] = ()
     port: int | None = 18515
     guard_s: float = 60.0
+    end_file: str | None = None
 
 
 def name(case: Case) -> str:
@@ -66,6 +72,22 @@ def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
     if any(problems):
         raise AssertionError("\n".join(filter(None, problems)))
     return server_result, client_result
+
+
+@contextmanager
+def under_way(case: Case, server: Vm, client: Vm) -> Iterator[Future[tuple[Result, Result]]]:
+    """Runs a load during the block, ends it, and checks its results. Yields their future, which is done before only if
+    the load has ended too early."""
+    assert case.end_file is not None, f"{case.name} ends by itself"
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(run, case, server, client)
+        try:
+            yield load
+        finally:
+            for vm in (server, client):
+                with suppress(GuestLost, GuestTimeout):  # the load's result says more
+                    vm.run(f"touch {case.end_file}")
+        load.result()
 
 
 def _problem(case: Case, vm: Vm, command: str, result: Result, patterns: tuple[str, ...]) -> str:

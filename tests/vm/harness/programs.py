@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from harness.cases import Case
 
+_LOAD_GUARD_S = 240
 _PINGPONG_RESULT = r"^\d+ bytes in [\d.]+ seconds"
 
 
@@ -62,3 +65,32 @@ def exactly_once(arguments: str, expect: str = "each exactly once", gid_index: i
     command = f"exactly_once {{device}} {gid_index} {arguments}"
     return Case(f"exactly_once {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}", expect=(expect,),
                 guard_s=120)
+
+
+def exactly_once_load(arguments: str = "-t 20", gid_index: int = 1) -> Case:
+    """exactly_once until it is told to end. Both ends then check everything up to there."""
+    file = "/tmp/end-exactly-once"
+    case = exactly_once(f"-e {file} {arguments}", gid_index=gid_index)
+    return dataclasses.replace(case, guard_s=_LOAD_GUARD_S, end_file=file)
+
+
+def rping_load(port: int = 7174) -> Case:
+    """rping until it is told to end: then its client is killed, and the server sees the connection's end. Both compare the
+    data."""
+    file = f"/tmp/end-rping-{port}"
+    return Case("rping load", server=f"rping -s -a {{server}} -V -S 4000 -p {port}",
+                client=_until(file, f"rping -c -a {{server}} -V -S 4000 -p {port}"), expect_server=("DISCONNECT EVENT",), port=None,
+                guard_s=_LOAD_GUARD_S, end_file=file)
+
+
+def perftest_load(program: str, arguments: str = "--run_infinitely -D 2", port: int = 18515) -> Case:
+    """A perftest pair that is told to end before the arguments let it: then both sides are killed."""
+    file = f"/tmp/end-perftest-{port}"
+    command = f"{program} -x 0 -F -d {{device}} -p {port} {arguments}"
+    return Case(f"{program} load {arguments}", server=_until(file, command), client=_until(file, f"{command} {{server}}"), port=port,
+                guard_s=_LOAD_GUARD_S, end_file=file)
+
+
+def _until(file: str, command: str) -> str:
+    """A shell script that runs a command until the file exists. It fails if the command ends by itself."""
+    return f"rm -f {file}; {command} & until [ -e {file} ]; do sleep 0.1; kill -0 $! || exit 1; done; kill $!"

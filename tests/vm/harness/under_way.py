@@ -1,16 +1,37 @@
-"""Traffic with a native endpoint that flows while a test interferes with it."""
+"""Traffic that flows while a test interferes with it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 from harness import soft_roce
+from harness.cluster import Cluster
 from harness.programs import exactly_once
 from harness.vm import Job, Vm
 
 _GUARD_S = 60
+_LOAD_GUARD_S = 90
+_FLOWING_BYTES = 100_000
+
+
+def wait_until_it_flows(cluster: Cluster, vm: Vm, load: Future[object]) -> None:
+    """Waits until the VM's adapter has moved 100,000 more bytes. Fails with the load's error if the load ends."""
+    before = _moved(cluster, vm)
+    end = time.monotonic() + _LOAD_GUARD_S
+    while _moved(cluster, vm) < before + _FLOWING_BYTES:
+        if load.done():
+            load.result()
+        assert not load.done(), "the load has ended"
+        assert time.monotonic() < end, "nothing flows"
+        time.sleep(0.05)
+
+
+def _moved(cluster: Cluster, vm: Vm) -> int:
+    adapter = cluster.daemon.ctl("adapter", "get", vm.name)
+    return int(adapter["tx_bytes"]) + int(adapter["rx_bytes"])
 
 
 @contextmanager

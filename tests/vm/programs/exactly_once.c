@@ -7,6 +7,9 @@
 // order or in part is an error. The server ends only when the client reports by TCP that it is done. Exit code 0: no
 // error.
 //
+// With -e FILE instead of -n the client makes operations until FILE exists. Its last message tells the server how many
+// there were.
+//
 // -n operations, -d under way at once, -k their kinds (kLetters), -o at least one byte each, -l bytes of reads at
 // most, -s seed, -p first PSN, -m MTU, -t timeout, -z microseconds until a receive is posted again. With -w the
 // client makes one mistake instead, of key, bounds, length or access, and prints the completion's status.
@@ -31,7 +34,10 @@ enum {
   kSourceBytes = 256 << 10,
   kReadsMax = 8,
   kPort = 18515,
+  kLooksEvery = 16,  // the client looks for the file of -e before every 16th operation
 };
+
+static const uint32_t kEnd = 0x80000000;  // a bit of the immediate data of the client's last message with -e
 
 enum Kind { kSend, kSendImmediate, kWriteImmediate, kWrite, kWriteAndRead, kRead, kFetchAndAdd, kCompareAndSwap };
 static const char kLetters[] = "siwobrfc";  // of each kind; -k chooses some
@@ -63,7 +69,7 @@ struct Pending {  // what a completion of the client must report
   uint64_t expected;
 };
 
-static const char *device_name, *server_name, *mistake, *kinds = kLetters;
+static const char *device_name, *server_name, *mistake, *end_file, *kinds = kLetters;
 static int gid_index;
 static uint32_t rounds = 500, depth = 16, timeout_code = 14, first_psn = 0xfffff0, read_max = kLengthMax, least, pause_us;
 static uint64_t seed = 1;
@@ -250,6 +256,10 @@ static void run_client(void) {
       done++;
       continue;
     }
+    if (end_file != NULL && number % kLooksEvery == 0 && access(end_file, F_OK) == 0) {
+      rounds = number;
+      continue;
+    }
     struct Pending next = {.operation = operation(number), .number = number, .expected = counter};
     const struct Operation* made = &next.operation;
     uint8_t* local = memory->slots[posted % kSlots];
@@ -277,16 +287,26 @@ static void run_client(void) {
     posted++;
     number++;
   }
+  if (end_file == NULL) return;
+  struct Pending last = {.number = kEnd | rounds};
+  post(&last, posted, IBV_WR_SEND_WITH_IMM, NULL, 0, 0);
+  const struct ibv_wc completion = next_completion();
+  check(&last, posted, &completion);
 }
 
 static void run_server(void) {
   uint32_t immediates = 0;
   uint64_t received = 0;
-  for (uint32_t number = 0; number < rounds; number++) {
+  for (uint32_t number = 0; number < rounds || end_file != NULL; number++) {
     const struct Operation expected = operation(number);
     if (!takes_receive(expected.kind)) continue;
     const struct ibv_wc completion = next_completion();
     need(completion.status == IBV_WC_SUCCESS, ibv_wc_status_str(completion.status));
+    if (end_file != NULL && completion.wc_flags & IBV_WC_WITH_IMM && ntohl(completion.imm_data) & kEnd) {
+      rounds = ntohl(completion.imm_data) & ~kEnd;
+      if (rounds > number) wrong("the number of operations before a receive", number, rounds, number);
+      return;
+    }
     if (completion.wr_id != received % kReceives) wrong("order of the receive", number, completion.wr_id, received % kReceives);
     if (completion.byte_len != expected.length) wrong("length", number, completion.byte_len, expected.length);
     const uint8_t* bytes = memory->slots[completion.wr_id];
@@ -316,9 +336,10 @@ static void make_mistake(void) {
 
 int main(int count, char** arguments) {
   int option;
-  while ((option = getopt(count, arguments, "n:d:s:t:p:m:k:l:z:w:o")) != -1) switch (option) {
+  while ((option = getopt(count, arguments, "n:d:e:s:t:p:m:k:l:z:w:o")) != -1) switch (option) {
       case 'n': rounds = (uint32_t)atoi(optarg); break;
       case 'd': depth = (uint32_t)atoi(optarg); break;
+      case 'e': end_file = optarg; break;
       case 's': seed = (uint64_t)atoll(optarg); break;
       case 't': timeout_code = (uint32_t)atoi(optarg); break;
       case 'p': first_psn = (uint32_t)strtoul(optarg, NULL, 0); break;
@@ -334,6 +355,11 @@ int main(int count, char** arguments) {
   device_name = arguments[optind];
   gid_index = atoi(arguments[optind + 1]);
   server_name = arguments[optind + 2];
+  if (end_file != NULL) {
+    need(strpbrk(kinds, "siw") != NULL, "with -e, a kind that takes a receive");
+    rounds = kEnd - 1;
+    if (server_name != NULL) unlink(end_file);
+  }
 
   open_device();
   initialise();
