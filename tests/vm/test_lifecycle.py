@@ -100,7 +100,7 @@ def test_powered_off_peer(pair: Cluster) -> None:
     cases.run(_PINGPONG, victim, peer)
 
 
-@pytest.mark.last
+@pytest.mark.last  # new VMs would have to boot for the tests after it
 def test_daemon_stops_cleanly_with_guests_attached(pair: Cluster) -> None:
     assert pair.daemon.stop() == 0
     assert all(vm.running for vm in pair.vms)
