@@ -21,6 +21,9 @@ _MONITOR_GUARD_S = 10.0
 _SUCCESSOR_GUARD_S = 30.0
 FIRST_SLOT = 0x10
 DEVICE = "vmw_pvrdma0"
+# Without KVM, "rep movsb" copies byte by byte. Kernel and libc do not use it if the processor does not call it fast (ERMS,
+# FSRM). A fifth level of page tables (LA57) makes each miss of the TLB slower.
+_PROCESSORS = {"kvm": "max", "tcg": "max,-erms,-fsrm,-la57"}
 
 
 @dataclass(frozen=True)
@@ -380,7 +383,8 @@ class Vm:
         # On a busy host an emulated timer is late. Without these options the kernel may then panic while it boots
         # ("IO-APIC + timer doesn't work"), or, from 7.2 on, treat the TSC as unstable and change to the slow HPET.
         clock = ("no_timer_check", "tsc=reliable")
-        arguments = ["console=ttyS0", "quiet", *clock, f"pvrdma.name={spec.name}",
+        # The kernel's tests of its own ciphers take half a second of each boot.
+        arguments = ["console=ttyS0", "quiet", *clock, "cryptomgr.notests", f"pvrdma.name={spec.name}",
                      f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64"]
         if not spec.load_driver:
             arguments.append("pvrdma.driver=no")
@@ -389,7 +393,7 @@ class Vm:
             "-name", spec.name,
             "-accel", acceleration(),
             "-machine", "q35,memory-backend=ram,aux-ram-share=on",
-            "-cpu", "max",
+            "-cpu", _PROCESSORS[acceleration()],
             "-m", str(spec.memory_mib),
             "-smp", str(spec.processors),
             "-object", f"memory-backend-memfd,id=ram,size={spec.memory_mib}M,share=on",
