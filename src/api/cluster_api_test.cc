@@ -120,7 +120,8 @@ TEST_F(ClusterApi, EditsVmksAndTheTag) {
   EXPECT_EQ(host["vmks"], Json::parse(R"([{"name": "vmk2", "address": "10.0.0.1", "tagged": false}])"));
   refused(409, "vmk2", "POST", vmks, R"({"name": "vmk2", "address": "10.0.0.2"})");
   refused(400, "lacks \"address\"", "POST", vmks, R"({"name": "vmk3"})");
-  refused(400, "has mtu", "POST", vmks, R"({"name": "vmk3", "address": "10.0.0.3", "mtu": 9000})");
+  refused(400, "unknown members (mtu)", "POST", vmks,
+          R"({"name": "vmk3", "address": "10.0.0.3", "mtu": 9000})");
   refused(400, "10.0.0", "POST", vmks, R"({"name": "vmk3", "address": "10.0.0"})");
 
   const std::string advanced = "/v1/hosts/self/advanced";
@@ -178,7 +179,7 @@ TEST_F(ClusterApi, EditsSwitches) {
   refused(409, "dvs1", "POST", "/v1/dvs", R"({"name": "dvs1"})");
   refused(400, "whole number", "POST", "/v1/dvs", R"({"name": "dvs3", "uplinks": -1})");
   refused(400, "33", "POST", "/v1/dvs", R"({"name": "dvs3", "uplinks": 33})");
-  refused(400, "no name", "POST", "/v1/dvs", R"({"name": "a/b"})");
+  refused(400, "not a name", "POST", "/v1/dvs", R"({"name": "a/b"})");
 
   EXPECT_EQ(done("PUT", "/v1/dvs/dvs1/hosts/self", "{}")["members"],
             Json::parse(R"([{"host": "esx-01", "uplinks": {}}])"));
@@ -252,7 +253,7 @@ TEST_F(ClusterApi, EditsVms) {
   EXPECT_EQ(done("GET", "/v1/vms/VM-02")["host"], "esx-01");
   EXPECT_EQ(done("PATCH", "/v1/vms/VM-02", R"({"memory_reserved_mib": 1024})")["memory_reserved_mib"], 1024);
   refused(400, "protocol", "PATCH", "/v1/vms/VM-02", R"({"protocol": "v3"})");
-  refused(400, "has cpus", "PATCH", "/v1/vms/VM-02", R"({"cpus": 2})");
+  refused(400, "unknown members (cpus)", "PATCH", "/v1/vms/VM-02", R"({"cpus": 2})");
 
   const std::string adapter = "/v1/vms/VM-02/adapter";
   EXPECT_EQ(done("PUT", adapter, R"({"mac": "52:54:00:aa:00:01", "dvs": "dvs1", "portgroup": "pg1",

@@ -105,7 +105,7 @@ TEST(RestoreTest, AVmThatRunsIsNotEnded) {
 TEST(RestoreTest, OnlyIntoAQemuThatWaits) {
   {
     WaitingVm running("", "running");
-    EXPECT_NE(running.restore().error().message.find("its own is in state \"running\": start one with"),
+    EXPECT_NE(running.restore().error().message.find("its own VM is in state \"running\": start one with"),
               std::string::npos);
   }
   WaitingVm world;

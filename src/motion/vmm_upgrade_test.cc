@@ -160,7 +160,7 @@ TEST(VmmUpgradeTest, WhatFailedOnTheWayBackIsSaidToo) {
   EXPECT_NE(report.error().message.find("QEMU refuses cont: no cont; going back to the old QEMU (pid "),
             std::string::npos)
       << report.error().message;
-  EXPECT_NE(report.error().message.find("): no switch back"), std::string::npos);
+  EXPECT_NE(report.error().message.find(") failed: no switch back"), std::string::npos);
   EXPECT_EQ(world.standing().in_old, "running") << "without its adapter, but it runs";
   EXPECT_TRUE(world.standing().new_quit);
   EXPECT_FALSE(world.standing().expects);

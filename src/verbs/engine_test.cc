@@ -18,7 +18,7 @@ class EngineTest : public ConnectedQp {};
 
 TEST_F(EngineTest, MoreElementsOfAWqeThanArraysHaveRoomForAreOurBug) {
   EXPECT_DEATH(Engine(Limits{.max_sge = kSgeMax + 1}, Rules{}, a.memory.space(), a.events, a.wire, a.account),
-               "what arrays have room for");
+               "fits into the arrays");
 }
 
 // --- Doorbells ---

@@ -40,7 +40,7 @@ class Server {
  public:
   // Binds `path` (mode 0600; 0660 where its owner has a group) and listens. A socket file left behind by a
   // dead process is replaced. `handler` is borrowed and outlives the server. Each error is one sentence with
-  // the path and the fix: ENAMETOOLONG, EADDRINUSE (a living server, or a file that is no socket), ENOENT
+  // the path and the fix: ENAMETOOLONG, EADDRINUSE (a living server, or a file that is not a socket), ENOENT
   // (directory), EPERM (the owner), or bind's errno.
   static Result<std::unique_ptr<Server>> listen(std::string path, Handler& handler,
                                                 ServerOptions options = {});

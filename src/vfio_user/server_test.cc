@@ -79,7 +79,7 @@ TEST_F(ServerTest, OperatorMistakes) {
   std::ofstream(path_) << "notes";
   Error error = listen_failure(path_);
   EXPECT_EQ(error.code, EADDRINUSE);
-  EXPECT_THAT(error.message, AllOf(HasSubstr(path_), HasSubstr("no socket")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr(path_), HasSubstr("not a socket")));
   EXPECT_EQ(std::filesystem::file_size(path_), 5u);
 
   error = listen_failure((directory_ / "none" / "a.sock").string());

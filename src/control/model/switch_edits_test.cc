@@ -106,7 +106,7 @@ TEST(SwitchEdits, RefusesUplinksThatDoNotExistOrAreTaken) {
   Inventory cluster = some_cluster();
   expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic0", "x"), ErrorKind::kNotFound, {"\"x\""});
   expect_refused(cluster, uplink("esx-03", "uplink1", "vmnic0"), ErrorKind::kNotFound,
-                 {"esx-03", "no member", "add-host"});
+                 {"esx-03", "not a member", "add-host"});
   expect_refused(cluster, uplink("esx-01", "uplink3", "vmnic0"), ErrorKind::kNotFound,
                  {"uplink3", "uplink1, uplink2"});
   expect_refused(cluster, uplink("esx-01", "uplink1", "vmnic9"), ErrorKind::kNotFound,

@@ -210,7 +210,7 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
   expect_refused(cluster, change("vm-x", {}), ErrorKind::kNotFound, {"vm-x"});
   expect_refused(cluster, change("vm-a", {.host = "esx-09"}), ErrorKind::kNotFound, {"esx-09"});
   expect_refused(cluster, change("vm-a", {.host = "esx-03"}), ErrorKind::kConflict,
-                 {"esx-03", "vm-a", "no member", "dvs"});
+                 {"esx-03", "vm-a", "not a member", "dvs"});
   after(cluster, change("vm-b", {.host = "esx-03"}));  // it has no adapter, so any host is allowed
   expect_refused(cluster, change("vm-a", {.memory_mib = 512}), ErrorKind::kInvalid,
                  {"vm-a", "1024", "512", "reserve"});

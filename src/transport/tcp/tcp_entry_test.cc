@@ -262,7 +262,8 @@ TEST_F(TcpRawTest, ADiallerChecksWhoWelcomesIt) {
                                wire::Reject{wire::RejectReason::kWrongVersion, 5, wire::Sentence("speak 5")}};
       },
       "speak 5");
-  answer([](const wire::Hello&) { return wire::Frame{.sequence = 0, .body = wire::Ping{}}; }, "not due");
+  answer([](const wire::Hello&) { return wire::Frame{.sequence = 0, .body = wire::Ping{}}; },
+         "not expected here");
   world_.on_shard([&] {
     EXPECT_EQ(b.tcp().errors().unknown_hosts, 1U);
     EXPECT_EQ(b.tcp().errors().bad_sequence, 1U);
