@@ -19,7 +19,7 @@
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
 #include "schema/rules.h"
-#include "transport/hca/check.h"
+#include "transport/hca/checker.h"
 
 namespace pvrdma::api {
 

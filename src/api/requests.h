@@ -17,7 +17,7 @@
 #include "motion/checkpoint_service.h"
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
-#include "transport/hca/check.h"
+#include "transport/hca/checker.h"
 #include "vocabulary/hardware_version.h"
 
 namespace pvrdma::api {

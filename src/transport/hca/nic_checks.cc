@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/hca/check.h"
 #include "transport/hca/rdma.h"
 
 namespace pvrdma::transport::hca {

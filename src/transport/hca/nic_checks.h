@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "transport/hca/check.h"
+#include "transport/hca/checker.h"
 
 namespace pvrdma::transport::hca {
 
