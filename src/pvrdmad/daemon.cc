@@ -146,7 +146,7 @@ Result<void> Daemon::make_host_calls(const control::ClusterConfig& config) {
     return calls::Route{*from, *to};
   };
   host_calls_ = std::make_unique<calls::HostCalls>(config.host_name, find_route, *std::move(tls),
-                                                   config.tcp_congestion_control);
+                                                   tcp_->congestion_control());
   return {};
 }
 

@@ -19,6 +19,7 @@
 #include "pvrdmad/daemon.h"
 #include "pvrdmad/flags.h"
 #include "pvrdmad/sandbox.h"
+#include "pvrdmad/start_check.h"
 
 namespace pvrdma::daemon {
 namespace {
@@ -139,6 +140,9 @@ int run(int argc, char** argv) {
     return mistake;
   }
   if (parsed.flags->check_only) {
+    const auto warnings = check_start(*config);
+    if (!warnings) return refuse(warnings.error());
+    for (const std::string& warning : *warnings) fmt::print(stderr, "pvrdmad: {}\n", warning);
     fmt::print("pvrdmad: the configuration is valid: {} adapter(s){}\n", config->adapters.size(),
                membership(*config));
     return kExitStopped;

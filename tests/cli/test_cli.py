@@ -182,6 +182,20 @@ def test_check_accepts_a_valid_file_and_starts_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.sock"))
 
 
+@pytest.mark.parametrize("check", [[], ["--check"]], ids=["start", "check"])
+@pytest.mark.parametrize(("keys", "named"), [
+    ('congestion_control = "nosuch"\n', '[tcp] congestion_control = "nosuch": '),
+    ('ca = "/nowhere/ca.crt"\ncertificate = "/nowhere/host.crt"\nkey = "/nowhere/host.key"\n', "/nowhere/"),
+], ids=["congestion control", "certificates"])
+def test_check_finds_what_the_start_lacks(check: list[str], keys: str, named: str, tmp_path: Path) -> None:
+    config = tmp_path / "pvrdmad.toml"
+    config.write_text(f'[daemon]\napi_socket = "{tmp_path}/api.sock"\n[host]\nname = "esx-01"\nsocket_folder = "/tmp"\n'
+                      f'[store]\npath = "{tmp_path}/store.db"\n[tcp]\n{keys}', encoding="utf-8")
+    done = run(PVRDMAD, "--config", str(config), *check)
+    assert done.returncode == 2
+    assert named in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_the_packaged_example_is_valid() -> None:
     example = Path(__file__).resolve().parents[2] / "packaging" / "pvrdmad.toml"
     assert run(PVRDMAD, "--config", str(example), "--check").returncode == 0

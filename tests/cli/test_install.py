@@ -189,6 +189,32 @@ def test_systemd_starts_what_was_installed(machine: Machine) -> None:
     assert of_service(machine, "NRestarts") == "0"
 
 
+def test_a_host_of_a_cluster_needs_no_key_but_its_name(machine: Machine) -> None:
+    """The user of the unit may do less than root: on many hosts it may not use the congestion control cubic."""
+    machine.shell("""printf '[host]\\nname = "esx-01"\\n' >/etc/pvrdma/pvrdmad.toml""")
+    checked = machine.run("runuser", "-u", "pvrdma", "--", "pvrdmad", "--config", "/etc/pvrdma/pvrdmad.toml", "--check")
+    may_use_cubic = "cubic" in Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text(encoding="utf-8").split()
+    assert ("instead of cubic: only root may use it" in checked.stderr) != may_use_cubic
+    machine.run("systemctl", "restart", "pvrdmad")
+    assert "esx-01" in machine.run("pvrdmactl", "cluster", "get").stdout
+    machine.run("pvrdmactl", "dvs", "create", "DSwitch", "--uplinks", "2")
+    machine.run("systemctl", "restart", "pvrdmad")
+    assert "DSwitch" in machine.run("pvrdmactl", "dvs", "list").stdout
+    journal = machine.run("journalctl", "--unit", "pvrdmad", "--no-pager", "--output", "cat").stdout
+    assert journal.count("instead of cubic") == (0 if may_use_cubic else 2), "one warning for each start"
+    assert "sandbox: refused" not in journal
+
+
+def test_a_forbidden_congestion_control_is_named_by_check_and_start(machine: Machine) -> None:
+    machine.shell("""printf '[host]\\nname = "esx-01"\\n[tcp]\\ncongestion_control = "nosuch"\\n' >/root/nosuch.toml
+                     install -m 644 /root/nosuch.toml /etc/pvrdma/nosuch.toml""")
+    for check in ([], ["--check"]):
+        refused = machine.run("runuser", "-u", "pvrdma", "--", "pvrdmad", "--config", "/etc/pvrdma/nosuch.toml", *check, check=False)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith('pvrdmad: [tcp] congestion_control = "nosuch": ')
+    machine.run("rm", "/etc/pvrdma/nosuch.toml")
+
+
 def test_what_systemd_runs_is_not_removed(machine: Machine) -> None:
     refused = machine.run("cmake", "--build", str(BUILD), "--target", "uninstall", check=False)
     assert refused.returncode != 0
@@ -197,6 +223,7 @@ def test_what_systemd_runs_is_not_removed(machine: Machine) -> None:
 
 def test_removal_leaves_nothing(machine: Machine) -> None:
     machine.run("systemctl", "stop", "pvrdmad")
+    machine.run("rm", "/etc/pvrdma/pvrdmad.toml")
     machine.run("cmake", "--build", str(BUILD), "--target", "uninstall")
     machine.shell(f"{LISTING} | diff /root/before -")
     assert machine.run("systemctl", "start", "pvrdmad", check=False).returncode == 5, "there is no such unit"

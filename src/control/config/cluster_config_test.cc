@@ -51,7 +51,7 @@ TEST_F(ClusterConfigTest, AHostAloneHasDefaults) {
   EXPECT_EQ(config->cluster->socket_folder, "/run/pvrdma");
   EXPECT_EQ(std::get<SqliteConfig>(config->cluster->store).path, "/var/lib/pvrdma/store.db");
   EXPECT_EQ(config->cluster->tcp_lanes, 4U);
-  EXPECT_EQ(config->cluster->tcp_congestion_control, "cubic");
+  EXPECT_EQ(config->cluster->tcp_congestion_control, std::nullopt);
   EXPECT_FALSE(config->cluster->tcp_tls);
   EXPECT_FALSE(config->api);
 }

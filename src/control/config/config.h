@@ -69,10 +69,10 @@ struct ClusterConfig {
   std::vector<std::string> vmnics;  // netdevs, vmnic0 first; empty: all netdevs with a device
   std::string socket_folder = "/run/pvrdma";
   std::variant<SqliteConfig, EtcdConfig> store;
-  std::uint32_t tcp_lanes = 4;                   // 1 … 16
-  std::string tcp_congestion_control = "cubic";  // by the kernel's name
-  std::optional<TlsFilesConfig> tcp_tls;         // empty: plain TCP between hosts
-  bool hca_enabled = true;                       // use this host's RDMA NIC
+  std::uint32_t tcp_lanes = 4;                        // 1 … 16
+  std::optional<std::string> tcp_congestion_control;  // empty: cubic, where this process may use it
+  std::optional<TlsFilesConfig> tcp_tls;              // empty: plain TCP between hosts
+  bool hca_enabled = true;                            // use this host's RDMA NIC
   bool hca_require_encryption = false;  // true disables the NIC, because nothing shows whether it encrypts
 };
 

@@ -55,7 +55,7 @@ Result<void> read_tcp(const Section& section, ClusterConfig& cluster) {
   auto tcp = read_section<TcpTable>(section);
   if (!tcp) return Failure(std::move(tcp).error());
   cluster.tcp_lanes = tcp->lanes.value_or(cluster.tcp_lanes);
-  cluster.tcp_congestion_control = tcp->congestion_control.value_or(cluster.tcp_congestion_control);
+  cluster.tcp_congestion_control = tcp->congestion_control;
   const int given = !tcp->ca.empty() + !tcp->certificate.empty() + !tcp->key.empty();
   if (given == 0) return {};
   if (given != 3) {

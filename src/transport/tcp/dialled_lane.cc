@@ -77,8 +77,8 @@ void DialledLane::try_dial(Instant now) {
 
 void DialledLane::dial_now(Instant now) {
   redial_at_ = Instant::never();
-  auto socket = begin_connect(*shared_.settings.address, peer_->address, peer_->port,
-                              shared_.options.congestion_control);
+  auto socket =
+      begin_connect(*shared_.settings.address, peer_->address, peer_->port, shared_.congestion_control);
   if (!socket) {
     failed(socket.error().message, now);
     return;

@@ -29,7 +29,7 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
     turn_away(socket, reason, from, why, now);
     return;
   }
-  tune(socket, shared_.options.congestion_control);
+  tune(socket, shared_.congestion_control);
   try {
     take_in(std::move(socket), from, now);
   } catch (const std::bad_alloc&) {

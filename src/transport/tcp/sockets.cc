@@ -1,5 +1,6 @@
 #include "transport/tcp/sockets.h"
 
+#include <array>
 #include <cerrno>
 #include <fmt/core.h>
 #include <netinet/in.h>
@@ -7,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <system_error>
+#include <utility>
 
 #include "base/check.h"
 
@@ -16,6 +18,8 @@ namespace {
 // Two of the largest segments: one is on its way to the wire while the next is fetched.
 constexpr int kNotSentBytes = 512 * 1024;
 
+constexpr std::size_t kNameBytes = 16 + 1;  // TCP_CA_NAME_MAX, and an end that is always 0
+
 // False: errno has the reason.
 bool choose(const Fd& socket, const std::string& congestion_control) {
   return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, congestion_control.data(),
@@ -24,14 +28,33 @@ bool choose(const Fd& socket, const std::string& congestion_control) {
 
 }  // namespace
 
-Result<void> check_congestion_control(const std::string& name) {
+Result<CongestionControl> choose_congestion_control(const std::optional<std::string>& wanted,
+                                                    const char* preferred) {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return fail_errno(errno, "cannot make a socket");
-  if (choose(socket, name)) return {};
-  return fail(errno,
-              fmt::format("[tcp] congestion_control = \"{}\": the kernel refuses it ({}): choose one of "
-                          "/proc/sys/net/ipv4/tcp_allowed_congestion_control",
-                          name, std::generic_category().message(errno)));
+  std::string name = wanted.value_or(preferred);
+  if (choose(socket, name)) return CongestionControl{std::move(name), {}};
+  const int code = errno;
+  const std::string reason = code == EPERM ? "only root may use it"
+                             : code == ENOENT
+                                 ? "the kernel does not have it, or its module is not loaded"
+                                 : "the kernel refuses it: " + std::generic_category().message(code);
+  if (wanted) {
+    return fail(code,
+                fmt::format("[tcp] congestion_control = \"{}\": {}: choose one that "
+                            "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists, or let root add it "
+                            "there, or leave the key out",
+                            name, reason));
+  }
+  std::array<char, kNameBytes> at_first{};
+  socklen_t size = at_first.size() - 1;
+  if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, at_first.data(), &size) != 0)
+    return fail_errno(errno, "cannot read the kernel's congestion control");
+  return CongestionControl{
+      at_first.data(),
+      fmt::format("tcp: congestion control {} instead of {}: {}: let root add {} to "
+                  "/proc/sys/net/ipv4/tcp_allowed_congestion_control, or set [tcp] congestion_control",
+                  at_first.data(), name, reason, name)};
 }
 
 Result<Fd> begin_connect(const IpAddress& from, const IpAddress& to, std::uint16_t port,

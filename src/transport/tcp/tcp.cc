@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/log.h"
 #include "transport/tcp/host_lanes.h"
 #include "transport/tcp/lane_hash.h"
 #include "transport/tcp/reception.h"
@@ -139,9 +140,11 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop&
   if (options.lanes == 0 || options.lanes > wire::kLanesMax)
     return fail(
         fmt::format("{} connections to each peer: 1 to {} are possible", options.lanes, wire::kLanesMax));
-  if (auto known = tcp::check_congestion_control(options.congestion_control); !known)
-    return Failure(std::move(known).error());
+  auto chosen = tcp::choose_congestion_control(options.congestion_control);
+  if (!chosen) return Failure(std::move(chosen).error());
+  if (!chosen->warning.empty()) log::warn("{}", chosen->warning);
   auto impl = std::make_unique<Impl>(options, loop, clock, inbound);
+  impl->shared.congestion_control = std::move(chosen->name);
   if (options.tls) {
     auto made = tls::Context::mutual(*options.tls);
     if (!made) return Failure(std::move(made).error());
@@ -227,6 +230,10 @@ std::vector<TcpPeerState> Tcp::peers() const {
   for (const auto& [id, lanes] : impl_->hosts)
     if (lanes->peer()) states.push_back(lanes->state());
   return states;
+}
+
+const std::string& Tcp::congestion_control() const {
+  return impl_->shared.congestion_control;
 }
 
 bool Tcp::listening() const {

@@ -43,7 +43,8 @@ using TakeCall = std::function<void(std::unique_ptr<tcp::Stream> stream, std::st
 struct TcpOptions {
   std::string host_name;  // this host's, 1 to 64 characters
   std::uint32_t lanes = 4;
-  std::string congestion_control = "cubic";  // of tcp_available_congestion_control
+  // A name of the kernel's. Empty: cubic, or the kernel's default if this process may not use cubic.
+  std::optional<std::string> congestion_control;
   // Empty: plain. A peer's certificate must be signed by `ca`, be valid now, and name its host
   // (subjectAltName DNS, or else the common name).
   std::optional<pvrdma::tls::Files> tls;
@@ -96,8 +97,8 @@ struct TcpErrors {
 
 class Tcp final : public Transport {
  public:
-  // Reads the TLS files. All references are borrowed and outlive the Tcp. Error, which names the file: a TLS
-  // file cannot be read or is unsuitable.
+  // Reads the TLS files. All references are borrowed and outlive the Tcp. Errors: a TLS file, which is named,
+  // cannot be read or is unsuitable; this process may not use options.congestion_control.
   static Result<std::unique_ptr<Tcp>> create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
                                              Inbound& inbound);
   ~Tcp() override;
@@ -115,6 +116,7 @@ class Tcp final : public Transport {
 
   const TcpErrors& errors() const;
   std::vector<TcpPeerState> peers() const;
+  const std::string& congestion_control() const;  // the one that all connections use
   bool listening() const;
   std::string listen_trouble() const;  // why it does not listen although it should; otherwise empty
 

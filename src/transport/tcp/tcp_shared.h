@@ -42,6 +42,7 @@ struct TcpShared {
   }
 
   const TcpOptions options;
+  std::string congestion_control;  // set once, before the first connection
   shard::Loop& loop;
   const Clock& clock;
   Inbound& inbound;

@@ -399,10 +399,12 @@ TEST(TcpCreate, RefusesWhatCannotWork) {
   EXPECT_NE(made({.host_name = std::string(65, 'a')}), "");
   EXPECT_NE(made({.host_name = "a", .lanes = 0}), "");
   EXPECT_NE(made({.host_name = "a", .lanes = 17}), "");
-  EXPECT_EQ(
-      made({.host_name = "a", .congestion_control = "nosuch"}),
-      "[tcp] congestion_control = \"nosuch\": the kernel refuses it (No such file or directory): choose "
-      "one of /proc/sys/net/ipv4/tcp_allowed_congestion_control");
+  EXPECT_EQ(made({.host_name = "a", .congestion_control = "nosuch"}),
+            "[tcp] congestion_control = \"nosuch\": the kernel does not have it, or its module is not "
+            "loaded: choose "
+            "one that /proc/sys/net/ipv4/tcp_allowed_congestion_control lists, or let root add it there, or "
+            "leave the "
+            "key out");
   EXPECT_NE(made({.host_name = "a", .tls = tls::Files{"/nowhere/ca", "/nowhere/cert", "/nowhere/key"}})
                 .find("/nowhere/ca"),
             std::string::npos);
