@@ -20,7 +20,7 @@ Reply one_motion(MotionService& motions, const std::string& vm) {
   return refuse(ErrorKind::kNotFound, fmt::format("no motion of VM {} began on this host", vm));
 }
 
-Reply start(MotionService& motions, const Call& call) {
+Reply start_motion(MotionService& motions, const Call& call) {
   auto wish = body_of<motion::MotionWish>(call);
   if (!wish) return refuse(wish.error());
   wish->vm = call.names[0];
@@ -35,7 +35,7 @@ Reply start(MotionService& motions, const Call& call) {
   return started ? ok(text_of(*started)) : refuse(started.error());
 }
 
-Reply cancel(MotionService& motions, const Call& call) {
+Reply cancel_motion(MotionService& motions, const Call& call) {
   const auto cancelled = motions.cancel(call.names[0]);
   return cancelled ? one_motion(motions, call.names[0]) : refuse(cancelled.error());
 }
@@ -58,9 +58,9 @@ void add_motion_routes(Router& router, const ApiParts& parts) {
   add("POST", "/v1/vms/{vm}/motion",
       "Moves a running VM of this host to another host, and answers at once; with check=true it is only "
       "checked whether it may move",
-      schema_for<motion::MotionWish>, schema_for<MotionState>, start, "check");
+      schema_for<motion::MotionWish>, schema_for<MotionState>, start_motion, "check");
   add("DELETE", "/v1/vms/{vm}/motion", "Cancels the VM's motion, unless it is too late", nullptr,
-      schema_for<MotionState>, cancel);
+      schema_for<MotionState>, cancel_motion);
 }
 
 }  // namespace pvrdma::api

@@ -29,7 +29,7 @@ Reply edit_dvs(control::Plane& plane, const std::string& name, const control::Pl
                        [&](const control::Inventory& inventory) { return show_dvs(inventory, name); });
 }
 
-Reply create(control::Plane& plane, const Call& call) {
+Reply create_dvs(control::Plane& plane, const Call& call) {
   const auto body = body_of<control::edits::NewDvs>(call);
   if (!body) return refuse(body.error());
   return edit_dvs(plane, body->name, [&](control::Inventory& inventory) {
@@ -83,7 +83,7 @@ Reply remove_portgroup(control::Plane& plane, const Call& call) {
   });
 }
 
-Reply remove(control::Plane& plane, const Call& call) {
+Reply remove_dvs(control::Plane& plane, const Call& call) {
   return edit_only(plane, [&](control::Inventory& inventory) {
     return control::edits::delete_dvs(inventory, call.names[0]);
   });
@@ -101,10 +101,11 @@ void add_switch_routes(Router& router, const ApiParts& parts) {
   add("GET", "/v1/dvs", "All distributed switches", nullptr, schema_for<std::vector<control::DvsView>>,
       [](control::Plane& plane, const Call&) { return list_switches(*plane.inventory()); });
   add("POST", "/v1/dvs", "Makes a distributed switch", schema_for<control::edits::NewDvs>,
-      schema_for<control::DvsView>, create);
+      schema_for<control::DvsView>, create_dvs);
   add("GET", "/v1/dvs/{dvs}", "One distributed switch", nullptr, schema_for<control::DvsView>,
       [](control::Plane& plane, const Call& call) { return show_dvs(*plane.inventory(), call.names[0]); });
-  add("DELETE", "/v1/dvs/{dvs}", "Removes a switch that nothing uses", nullptr, schema_for<Nothing>, remove);
+  add("DELETE", "/v1/dvs/{dvs}", "Removes a switch that nothing uses", nullptr, schema_for<Nothing>,
+      remove_dvs);
   add("PUT", "/v1/dvs/{dvs}/hosts/{host}", "Makes a host a member", schema_for<Nothing>,
       schema_for<control::DvsView>, add_host);
   add("DELETE", "/v1/dvs/{dvs}/hosts/{host}", "Ends a host's membership", nullptr,

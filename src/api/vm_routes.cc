@@ -63,7 +63,7 @@ Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane:
                        [&](const control::Inventory& inventory) { return show_vm(sides, inventory, name); });
 }
 
-Reply create(const Sides& sides, const Call& call) {
+Reply create_vm(const Sides& sides, const Call& call) {
   auto body = body_of<NewVmBody>(call);
   if (!body) return refuse(body.error());
   body->host = host_name(sides.plane, body->host);
@@ -74,7 +74,7 @@ Reply create(const Sides& sides, const Call& call) {
   });
 }
 
-Reply change(const Sides& sides, const Call& call) {
+Reply change_vm(const Sides& sides, const Call& call) {
   auto body = body_of<control::edits::VmChange>(call);
   if (!body) return refuse(body.error());
   if (body->host) body->host = host_name(sides.plane, *body->host);
@@ -91,7 +91,7 @@ Reply add_adapter(const Sides& sides, const Call& call) {
   });
 }
 
-Reply upgrade(const Sides& sides, const Call& call) {
+Reply upgrade_vm(const Sides& sides, const Call& call) {
   const auto body = body_of<Upgrade>(call);
   if (!body) return refuse(body.error());
   return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
@@ -141,7 +141,7 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
   add("GET", "/v1/vms", "All VMs", nullptr, schema_for<std::vector<control::VmView>>,
       [](const Sides& sides, const Call&) { return list_vms(sides); });
   add("POST", "/v1/vms", "Makes a VM, with its adapter if one is given", schema_for<NewVmBody>,
-      schema_for<control::VmView>, create);
+      schema_for<control::VmView>, create_vm);
   add("GET", "/v1/vms/{vm}", "One VM", nullptr, schema_for<control::VmView>,
       [](const Sides& sides, const Call& call) {
         return show_vm(sides, *sides.plane.inventory(), call.names[0]);
@@ -153,7 +153,7 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
         });
       });
   add("PATCH", "/v1/vms/{vm}", "Changes the given members of a VM that is off",
-      schema_for<control::edits::VmChange>, schema_for<control::VmView>, change);
+      schema_for<control::edits::VmChange>, schema_for<control::VmView>, change_vm);
   add("PUT", "/v1/vms/{vm}/adapter", "Adds the VM's PVRDMA adapter", schema_for<control::edits::NewAdapter>,
       schema_for<control::VmView>, add_adapter);
   add("DELETE", "/v1/vms/{vm}/adapter", "Removes the VM's PVRDMA adapter", nullptr,
@@ -163,7 +163,7 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
         });
       });
   add("POST", "/v1/vms/{vm}/upgrade", "Upgrades the hardware version; the RoCE protocol stays",
-      schema_for<Upgrade>, schema_for<control::VmView>, upgrade);
+      schema_for<Upgrade>, schema_for<control::VmView>, upgrade_vm);
   add("GET", "/v1/vms/{vm}/qemu-args",
       "Arguments for QEMU 10.1 or newer; with incoming=true for one that takes the VM over from its QEMU, "
       "with incoming=file for one that restores it from a checkpoint",
