@@ -159,8 +159,8 @@ void AdapterSet::take_back(ServedAdapter& adapter) {
   given_.erase(found);
 }
 
-std::vector<control::AdapterTrouble> AdapterSet::troubles() const {
-  std::vector<control::AdapterTrouble> all;
+std::vector<AdapterTrouble> AdapterSet::troubles() const {
+  std::vector<AdapterTrouble> all;
   for (const auto& [vm, provided] : provided_) {
     if (!provided.trouble.empty()) all.push_back({vm, provided.trouble});
   }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/adapter_trouble.h"
 #include "adapters/native_links.h"
 #include "adapters/power_observer.h"
 #include "adapters/served_adapter.h"
@@ -22,7 +23,6 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "control/config/config.h"
-#include "control/snapshot.h"
 #include "fabric/fabric.h"
 #include "shard/loop.h"
 #include "verbs/host_account.h"
@@ -60,7 +60,7 @@ class AdapterSet final : private shard::Pollable {
   void set_wanted(std::vector<WantedAdapter> wanted);
 
   const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
-  std::vector<control::AdapterTrouble> troubles() const;
+  std::vector<AdapterTrouble> troubles() const;
   // How the adapter, which is one of these, reaches native endpoints.
   NativeAccess native_access(const ServedAdapter& adapter) const;
   // The totals over all adapters.

@@ -16,11 +16,11 @@ bool wanted(std::string_view adapter, std::string_view name) {
 
 }  // namespace
 
-Json CountersRule::write(const std::vector<control::Counter>& counters) const {
+Json CountersRule::write(const std::vector<snapshots::Counter>& counters) const {
   return by_name(counters);
 }
 
-Json CountersRule::write(const std::vector<control::Gauge>& gauges) const {
+Json CountersRule::write(const std::vector<snapshots::Gauge>& gauges) const {
   return by_name(gauges);
 }
 
@@ -29,15 +29,16 @@ Json CountersRule::schema(Components& components) const {
                               schema::MapRule<schema::NumberRule>{}.schema(components));
 }
 
-Json CounterGroupsRule::write(const std::vector<control::CounterGroup>& groups) const {
+Json CounterGroupsRule::write(const std::vector<snapshots::CounterGroup>& groups) const {
   Json object = Json::object();
-  for (const control::CounterGroup& group : groups) object[std::string(group.name)] = by_name(group.counters);
+  for (const snapshots::CounterGroup& group : groups)
+    object[std::string(group.name)] = by_name(group.counters);
   return object;
 }
 
-Json CounterGroupsRule::write(const std::vector<control::PathUse>& paths) const {
+Json CounterGroupsRule::write(const std::vector<snapshots::PathUse>& paths) const {
   Json object = Json::object();
-  for (const control::PathUse& use : paths) {
+  for (const snapshots::PathUse& use : paths) {
     object[std::string(use.path)] = {{"messages", use.messages}, {"payload_bytes", use.payload_bytes}};
   }
   return object;
@@ -61,17 +62,17 @@ Json BudgetsRule::schema(Components& components) const {
       {{"type", "object"}, {"additionalProperties", schema::schema_of<BudgetUse>(components)}});
 }
 
-std::vector<control::QpSnapshot> qps_of(const control::Snapshot& snapshot, std::string_view adapter) {
-  std::vector<control::QpSnapshot> qps;
-  for (const control::QpSnapshot& qp : snapshot.qps) {
+std::vector<snapshots::QpSnapshot> qps_of(const snapshots::Snapshot& snapshot, std::string_view adapter) {
+  std::vector<snapshots::QpSnapshot> qps;
+  for (const snapshots::QpSnapshot& qp : snapshot.qps) {
     if (wanted(adapter, qp.adapter)) qps.push_back(qp);
   }
   return qps;
 }
 
-std::vector<PathView> paths_of(const control::Snapshot& snapshot, const std::string& host) {
+std::vector<PathView> paths_of(const snapshots::Snapshot& snapshot, const std::string& host) {
   std::vector<PathView> paths;
-  for (const control::QpSnapshot& qp : snapshot.qps) {
+  for (const snapshots::QpSnapshot& qp : snapshot.qps) {
     if (qp.remote_gid.empty()) continue;
     PathView& path = paths.emplace_back(PathView{qp});
     if (path.path == "local" && path.peer_host.empty()) path.peer_host = host;
@@ -80,9 +81,9 @@ std::vector<PathView> paths_of(const control::Snapshot& snapshot, const std::str
   return paths;
 }
 
-std::string stats_json(const control::Snapshot& snapshot, std::string_view adapter) {
+std::string stats_json(const snapshots::Snapshot& snapshot, std::string_view adapter) {
   Json adapters = Json::array();
-  for (const control::AdapterSnapshot& each : snapshot.adapters) {
+  for (const snapshots::AdapterSnapshot& each : snapshot.adapters) {
     if (!wanted(adapter, each.name)) continue;
     Json entry{{"name", each.name}};
     entry.update(CounterGroupsRule{}.write(each.groups));

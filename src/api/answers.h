@@ -14,11 +14,11 @@
 #include "api/router.h"
 #include "control/model/views.h"
 #include "control/plane/plane.h"
-#include "control/snapshot.h"
 #include "motion/checkpoint_service.h"
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
 #include "schema/rules.h"
+#include "snapshots/snapshot.h"
 #include "transport/hca/checker.h"
 
 namespace pvrdma::api {
@@ -40,13 +40,13 @@ struct StateText {
 
 // Lists of named values, written as objects with these names as keys.
 struct CountersRule {
-  Json write(const std::vector<control::Counter>& counters) const;
-  Json write(const std::vector<control::Gauge>& gauges) const;
+  Json write(const std::vector<snapshots::Counter>& counters) const;
+  Json write(const std::vector<snapshots::Gauge>& gauges) const;
   Json schema(Components& components) const;
 };
 struct CounterGroupsRule {
-  Json write(const std::vector<control::CounterGroup>& groups) const;
-  Json write(const std::vector<control::PathUse>& paths) const;
+  Json write(const std::vector<snapshots::CounterGroup>& groups) const;
+  Json write(const std::vector<snapshots::PathUse>& paths) const;
   Json schema(Components& components) const;
 };
 
@@ -56,15 +56,15 @@ struct BudgetsRule {
 };
 
 // An empty `adapter` means all adapters.
-std::vector<control::QpSnapshot> qps_of(const control::Snapshot& snapshot, std::string_view adapter);
+std::vector<snapshots::QpSnapshot> qps_of(const snapshots::Snapshot& snapshot, std::string_view adapter);
 
 // The path of a connected QP.
-struct PathView : control::QpSnapshot {};
+struct PathView : snapshots::QpSnapshot {};
 // `host` is this host's name; empty if it has none.
-std::vector<PathView> paths_of(const control::Snapshot& snapshot, const std::string& host);
+std::vector<PathView> paths_of(const snapshots::Snapshot& snapshot, const std::string& host);
 
 // Written by hand, because the counter groups stand beside the adapter's name in one object.
-std::string stats_json(const control::Snapshot& snapshot, std::string_view adapter);
+std::string stats_json(const snapshots::Snapshot& snapshot, std::string_view adapter);
 Json stats_schema(Components& components);
 // The schema of a file.
 Json capture_schema(Components& components);
@@ -76,8 +76,8 @@ Json bytes_schema(Components& components);
 struct ClusterAnswer {
   std::string host;
   control::StoreState store;
-  control::TcpSnapshot tcp;
-  control::HcaSnapshot hca;
+  transport::TcpState tcp;
+  transport::HcaState hca;
 };
 
 // --- Parts of hosts ---
@@ -182,56 +182,58 @@ inline constexpr auto kObject<BudgetUse> = record("Budget", field("use", &Budget
                                                   field("refused", &BudgetUse::refused));
 
 template <>
-inline constexpr auto kObject<control::GidSnapshot> = record(
-    "Gid", field("index", &control::GidSnapshot::index), field("gid", &control::GidSnapshot::gid),
-    field("roce", &control::GidSnapshot::roce),
-    field("lost_to", &control::GidSnapshot::lost_to)
+inline constexpr auto kObject<snapshots::GidSnapshot> = record(
+    "Gid", field("index", &snapshots::GidSnapshot::index), field("gid", &snapshots::GidSnapshot::gid),
+    field("roce", &snapshots::GidSnapshot::roce),
+    field("lost_to", &snapshots::GidSnapshot::lost_to)
         .noted(
             R"("description": "The host that bound it at the same time and holds it instead; empty: this adapter holds it")"));
 
 template <>
-inline constexpr auto kObject<control::AdapterSnapshot> = record(
-    "Adapter", field("name", &control::AdapterSnapshot::name),
-    field("state", &control::AdapterSnapshot::state)
+inline constexpr auto kObject<snapshots::AdapterSnapshot> = record(
+    "Adapter", field("name", &snapshots::AdapterSnapshot::name),
+    field("state", &snapshots::AdapterSnapshot::state)
         .noted(R"("enum": ["off", "detached", "attached", "active", "failed"])"),
-    field("mac", &control::AdapterSnapshot::mac),
-    field("hardware_version", &control::AdapterSnapshot::hardware_version),
-    field("roce", &control::AdapterSnapshot::roce),
-    field("doorbells", &control::AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
-    field("mtu", &control::AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
-    field("native_endpoints", &control::AdapterSnapshot::native_endpoints)
+    field("mac", &snapshots::AdapterSnapshot::mac),
+    field("hardware_version", &snapshots::AdapterSnapshot::hardware_version),
+    field("roce", &snapshots::AdapterSnapshot::roce),
+    field("doorbells", &snapshots::AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
+    field("mtu", &snapshots::AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
+    field("native_endpoints", &snapshots::AdapterSnapshot::native_endpoints)
         .noted(
             R"("description": "\"on\", or \"off: \" and the reason; about the host's set-up, not about which endpoints answer")"),
-    field("socket", &control::AdapterSnapshot::socket), field("link_up", &control::AdapterSnapshot::link_up),
-    field("device_version", &control::AdapterSnapshot::device_version),
-    field("driver_version", &control::AdapterSnapshot::driver_version),
-    field("guest_os", &control::AdapterSnapshot::guest_os),
-    field("memory_bytes", &control::AdapterSnapshot::memory_bytes),
-    field("pinned_bytes", &control::AdapterSnapshot::pinned_bytes)
+    field("socket", &snapshots::AdapterSnapshot::socket),
+    field("link_up", &snapshots::AdapterSnapshot::link_up),
+    field("device_version", &snapshots::AdapterSnapshot::device_version),
+    field("driver_version", &snapshots::AdapterSnapshot::driver_version),
+    field("guest_os", &snapshots::AdapterSnapshot::guest_os),
+    field("memory_bytes", &snapshots::AdapterSnapshot::memory_bytes),
+    field("pinned_bytes", &snapshots::AdapterSnapshot::pinned_bytes)
         .noted(R"("description": "The part of memory_bytes that is registered with the host's RDMA NIC")"),
-    field("pinned_trouble", &control::AdapterSnapshot::pinned_trouble),
-    field("tx_messages", &control::AdapterSnapshot::tx_messages),
-    field("tx_bytes", &control::AdapterSnapshot::tx_bytes),
-    field("rx_messages", &control::AdapterSnapshot::rx_messages),
-    field("rx_bytes", &control::AdapterSnapshot::rx_bytes), field("gids", &control::AdapterSnapshot::gids),
-    field("objects", &control::AdapterSnapshot::objects, api::CountersRule{}),
-    field("budgets", &control::AdapterSnapshot::budgets, api::BudgetsRule{}),
-    field("paths", &control::AdapterSnapshot::paths, api::CounterGroupsRule{}));
+    field("pinned_trouble", &snapshots::AdapterSnapshot::pinned_trouble),
+    field("tx_messages", &snapshots::AdapterSnapshot::tx_messages),
+    field("tx_bytes", &snapshots::AdapterSnapshot::tx_bytes),
+    field("rx_messages", &snapshots::AdapterSnapshot::rx_messages),
+    field("rx_bytes", &snapshots::AdapterSnapshot::rx_bytes),
+    field("gids", &snapshots::AdapterSnapshot::gids),
+    field("objects", &snapshots::AdapterSnapshot::objects, api::CountersRule{}),
+    field("budgets", &snapshots::AdapterSnapshot::budgets, api::BudgetsRule{}),
+    field("paths", &snapshots::AdapterSnapshot::paths, api::CounterGroupsRule{}));
 
 template <>
-inline constexpr auto kObject<control::QpSnapshot> =
-    record("Qp", field("adapter", &control::QpSnapshot::adapter), field("qpn", &control::QpSnapshot::qpn),
-           field("type", &control::QpSnapshot::type), field("state", &control::QpSnapshot::state),
-           field("local_gid", &control::QpSnapshot::local_gid),
-           field("remote_gid", &control::QpSnapshot::remote_gid),
-           field("remote_qpn", &control::QpSnapshot::remote_qpn),
-           field("peer_host", &control::QpSnapshot::peer_host), field("path", &control::QpSnapshot::path),
-           field("path_reason", &control::QpSnapshot::path_reason),
-           field("tx_messages", &control::QpSnapshot::tx_messages),
-           field("tx_bytes", &control::QpSnapshot::tx_bytes),
-           field("rx_messages", &control::QpSnapshot::rx_messages),
-           field("rx_bytes", &control::QpSnapshot::rx_bytes),
-           field("retransmits", &control::QpSnapshot::retransmits));
+inline constexpr auto kObject<snapshots::QpSnapshot> =
+    record("Qp", field("adapter", &snapshots::QpSnapshot::adapter), field("qpn", &snapshots::QpSnapshot::qpn),
+           field("type", &snapshots::QpSnapshot::type), field("state", &snapshots::QpSnapshot::state),
+           field("local_gid", &snapshots::QpSnapshot::local_gid),
+           field("remote_gid", &snapshots::QpSnapshot::remote_gid),
+           field("remote_qpn", &snapshots::QpSnapshot::remote_qpn),
+           field("peer_host", &snapshots::QpSnapshot::peer_host), field("path", &snapshots::QpSnapshot::path),
+           field("path_reason", &snapshots::QpSnapshot::path_reason),
+           field("tx_messages", &snapshots::QpSnapshot::tx_messages),
+           field("tx_bytes", &snapshots::QpSnapshot::tx_bytes),
+           field("rx_messages", &snapshots::QpSnapshot::rx_messages),
+           field("rx_bytes", &snapshots::QpSnapshot::rx_bytes),
+           field("retransmits", &snapshots::QpSnapshot::retransmits));
 
 template <>
 inline constexpr auto kObject<api::PathView> =
@@ -273,28 +275,28 @@ inline constexpr auto kObject<control::StoreState> = record(
             R"("description": "The host that makes the store forget old revisions; empty: no host does")"));
 
 template <>
-inline constexpr auto kObject<control::PeerSnapshot> =
-    record("Peer", field("host", &control::PeerSnapshot::host, kName),
-           field("lanes_up", &control::PeerSnapshot::lanes_up),
-           field("sessions_up", &control::PeerSnapshot::sessions_up),
-           field("reconnects", &control::PeerSnapshot::reconnects),
-           field("trouble", &control::PeerSnapshot::trouble));
+inline constexpr auto kObject<transport::TcpPeerState> =
+    record("Peer", field("host", &transport::TcpPeerState::name, kName),
+           field("lanes_up", &transport::TcpPeerState::lanes_up),
+           field("sessions_up", &transport::TcpPeerState::sessions_up),
+           field("reconnects", &transport::TcpPeerState::reconnects),
+           field("trouble", &transport::TcpPeerState::trouble));
 
 template <>
-inline constexpr auto kObject<control::TcpSnapshot> =
-    record("Tcp", field("listening", &control::TcpSnapshot::listening),
-           field("trouble", &control::TcpSnapshot::trouble), field("peers", &control::TcpSnapshot::peers));
+inline constexpr auto kObject<transport::TcpState> =
+    record("Tcp", field("listening", &transport::TcpState::listening),
+           field("trouble", &transport::TcpState::trouble), field("peers", &transport::TcpState::peers));
 
 template <>
-inline constexpr auto kObject<control::HcaPeerSnapshot> =
-    record("HcaPeer", field("host", &control::HcaPeerSnapshot::host, kName),
-           field("up", &control::HcaPeerSnapshot::up), field("falls", &control::HcaPeerSnapshot::falls),
-           field("trouble", &control::HcaPeerSnapshot::trouble));
+inline constexpr auto kObject<transport::HcaPeerState> =
+    record("HcaPeer", field("host", &transport::HcaPeerState::name, kName),
+           field("up", &transport::HcaPeerState::is_up), field("falls", &transport::HcaPeerState::falls),
+           field("trouble", &transport::HcaPeerState::trouble));
 
 template <>
-inline constexpr auto kObject<control::HcaSnapshot> = record(
-    "Hca", field("device", &control::HcaSnapshot::device), field("trouble", &control::HcaSnapshot::trouble),
-    field("pinned_bytes", &control::HcaSnapshot::pinned_bytes), field("peers", &control::HcaSnapshot::peers));
+inline constexpr auto kObject<transport::HcaState> = record(
+    "Hca", field("device", &transport::HcaState::device), field("trouble", &transport::HcaState::trouble),
+    field("pinned_bytes", &transport::HcaState::pinned_bytes), field("peers", &transport::HcaState::peers));
 
 template <>
 inline constexpr auto kObject<api::ClusterAnswer> = record("Cluster",

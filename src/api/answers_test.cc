@@ -8,9 +8,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-control::Snapshot two_adapters() {
-  control::Snapshot snapshot;
-  control::AdapterSnapshot adapter;
+snapshots::Snapshot two_adapters() {
+  snapshots::Snapshot snapshot;
+  snapshots::AdapterSnapshot adapter;
   adapter.name = "VM-01";
   adapter.state = "active";
   adapter.mac = "52:54:00:12:34:51";
@@ -28,7 +28,7 @@ control::Snapshot two_adapters() {
   adapter.name = "VM-02";
   snapshot.adapters.push_back(adapter);
   for (const char* name : {"VM-01", "VM-02"}) {
-    control::QpSnapshot qp;
+    snapshots::QpSnapshot qp;
     qp.adapter = name;
     qp.qpn = 9;
     snapshot.qps.push_back(qp);
@@ -56,7 +56,7 @@ TEST(Answers, ListsAdapters) {
   const Json list = Json::parse(text_of(two_adapters().adapters));
   ASSERT_EQ(list.size(), 2U);
   EXPECT_EQ(list[1]["name"], "VM-02");
-  EXPECT_EQ(text_of(std::vector<control::AdapterSnapshot>{}), "[]");
+  EXPECT_EQ(text_of(std::vector<snapshots::AdapterSnapshot>{}), "[]");
 }
 
 TEST(Answers, FiltersQpsAndStatsByAdapter) {
@@ -76,7 +76,7 @@ TEST(Answers, FiltersQpsAndStatsByAdapter) {
 
 // The guest chooses the name of its system, and the daemon passes it on.
 TEST(Answers, SurvivesTextThatIsNoUtf8) {
-  control::AdapterSnapshot adapter;
+  snapshots::AdapterSnapshot adapter;
   adapter.guest_os = "Linux \xff\"\n";
   const Json parsed = Json::parse(text_of(adapter));
   EXPECT_EQ(parsed["guest_os"], "Linux \xef\xbf\xbd\"\n");

@@ -25,16 +25,16 @@
 #include "control/model/edits.h"
 #include "control/model/records.h"
 #include "control/plane/plane.h"
-#include "control/snapshot.h"
+#include "snapshots/snapshot.h"
 #include "support/fake_store.h"
 
 namespace pvrdma::api {
 
-struct FakeSource final : control::SnapshotSource {
-  Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override {
+struct FakeSource final : snapshots::SnapshotSource {
+  Result<snapshots::Snapshot> take_snapshot(snapshots::SnapshotDetail detail) override {
     if (stopping) return fail(ErrorKind::kUnavailable, "the shard takes no questions now");
-    control::Snapshot snapshot;
-    control::AdapterSnapshot adapter;
+    snapshots::Snapshot snapshot;
+    snapshots::AdapterSnapshot adapter;
     adapter.name = "VM-01";
     adapter.groups = {{"verbs", {{"tx_bytes", 5}}}};
     adapter.paths = {{"tcp", 3, 300}};
@@ -43,8 +43,8 @@ struct FakeSource final : control::SnapshotSource {
     snapshot.tcp.listening = true;
     snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
     snapshot.hca = {"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
-    if (detail == control::SnapshotDetail::kAdaptersAndQps) {
-      control::QpSnapshot qp;
+    if (detail == snapshots::SnapshotDetail::kAdaptersAndQps) {
+      snapshots::QpSnapshot qp;
       qp.adapter = "VM-01";
       qp.qpn = 9;
       snapshot.qps.push_back(qp);
@@ -57,7 +57,7 @@ struct FakeSource final : control::SnapshotSource {
     return snapshot;
   }
   bool stopping = false;
-  std::vector<control::AdapterTrouble> not_served;
+  std::vector<adapters::AdapterTrouble> not_served;
 };
 
 // A stream of `frames` pieces "x", at most 1000. If `frames` is 0: 64 pieces of 64 KiB, which is more than a

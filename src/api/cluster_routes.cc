@@ -13,7 +13,7 @@ void add_cluster_routes(Router& router, const ApiParts& parts) {
               .answer = schema_for<ClusterAnswer>,
               .handler =
                   [parts](const Call&) {
-                    const auto snapshot = parts.source.take_snapshot(control::SnapshotDetail::kAdapters);
+                    const auto snapshot = parts.source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
                     if (!snapshot) return refuse(snapshot.error());
                     return ok(text_of(ClusterAnswer{parts.plane->host(), parts.plane->store_state(),
                                                     snapshot->tcp, snapshot->hca}));

@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::string_view kCaptureType = "application/x-pcapng";
 
-const control::AdapterSnapshot* find(const control::Snapshot& snapshot, std::string_view name) {
+const snapshots::AdapterSnapshot* find(const snapshots::Snapshot& snapshot, std::string_view name) {
   const auto it =
       std::find_if(snapshot.adapters.begin(), snapshot.adapters.end(),
-                   [name](const control::AdapterSnapshot& adapter) { return adapter.name == name; });
+                   [name](const snapshots::AdapterSnapshot& adapter) { return adapter.name == name; });
   return it == snapshot.adapters.end() ? nullptr : &*it;
 }
 
@@ -26,12 +26,12 @@ Reply refuse_adapter(std::string_view name) {
   return refuse(ErrorKind::kNotFound, fmt::format("there is no adapter {}: see the list of adapters", name));
 }
 
-using Answer = std::function<Reply(const control::Snapshot&, const Call&)>;
+using Answer = std::function<Reply(const snapshots::Snapshot&, const Call&)>;
 
 // A handler that takes a new snapshot and passes it to `answer`.
 std::function<Reply(const Call&)> with_snapshot(
-    control::SnapshotSource& source, Answer answer,
-    control::SnapshotDetail detail = control::SnapshotDetail::kAdapters) {
+    snapshots::SnapshotSource& source, Answer answer,
+    snapshots::SnapshotDetail detail = snapshots::SnapshotDetail::kAdapters) {
   return [&source, answer = std::move(answer), detail](const Call& call) {
     const auto snapshot = source.take_snapshot(detail);
     if (!snapshot) return refuse(snapshot.error());
@@ -40,18 +40,18 @@ std::function<Reply(const Call&)> with_snapshot(
 }
 
 // An answer with `render` for the adapter that the query names, or for all adapters.
-Answer filtered(std::string (*render)(const control::Snapshot&, std::string_view)) {
-  return [render](const control::Snapshot& snapshot, const Call& call) {
+Answer filtered(std::string (*render)(const snapshots::Snapshot&, std::string_view)) {
+  return [render](const snapshots::Snapshot& snapshot, const Call& call) {
     const std::string adapter = call.parameter("adapter");
     if (!adapter.empty() && find(snapshot, adapter) == nullptr) return refuse_adapter(adapter);
     return ok(render(snapshot, adapter));
   };
 }
 
-Reply one_adapter(control::SnapshotSource& source, const std::string& name) {
-  const auto snapshot = source.take_snapshot(control::SnapshotDetail::kAdapters);
+Reply one_adapter(snapshots::SnapshotSource& source, const std::string& name) {
+  const auto snapshot = source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
   if (!snapshot) return refuse(snapshot.error());
-  const control::AdapterSnapshot* adapter = find(*snapshot, name);
+  const snapshots::AdapterSnapshot* adapter = find(*snapshot, name);
   return adapter == nullptr ? refuse_adapter(name) : ok(text_of(*adapter));
 }
 
@@ -83,7 +83,7 @@ Reply capture(const ApiParts& parts, const Call& call) {
   return {200, {}, std::string(kCaptureType), *std::move(stream)};
 }
 
-Reply metrics(const ApiParts& parts, const control::Snapshot& snapshot) {
+Reply metrics(const ApiParts& parts, const snapshots::Snapshot& snapshot) {
   std::optional<MemberMetrics> member;
   if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.motions->counters()};
   std::string text = metrics_text(snapshot, parts.version, member);
@@ -96,14 +96,14 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
   router.add({"GET", "/v1/version", "Version of the daemon and of this API", nullptr, schema_for<Version>,
               [version = parts.version](const Call&) { return ok(text_of(Version{version})); }});
   router.add({"GET", "/v1/adapters", "Adapters that run on this host", nullptr,
-              schema_for<std::vector<control::AdapterSnapshot>>,
-              with_snapshot(parts.source, [](const control::Snapshot& snapshot, const Call&) {
+              schema_for<std::vector<snapshots::AdapterSnapshot>>,
+              with_snapshot(parts.source, [](const snapshots::Snapshot& snapshot, const Call&) {
                 return ok(text_of(snapshot.adapters));
               })});
-  router.add({"GET", "/v1/adapters/{adapter}", "One adapter", nullptr, schema_for<control::AdapterSnapshot>,
+  router.add({"GET", "/v1/adapters/{adapter}", "One adapter", nullptr, schema_for<snapshots::AdapterSnapshot>,
               [&source = parts.source](const Call& call) { return one_adapter(source, call.names[0]); }});
   router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up",
-              schema_for<LinkBody>, schema_for<control::AdapterSnapshot>,
+              schema_for<LinkBody>, schema_for<snapshots::AdapterSnapshot>,
               [parts](const Call& call) { return set_link(parts, call); }});
   router.add({"POST", "/v1/adapters/{adapter}/capture",
               "A pcapng file of the adapter's messages as RoCE frames, until the client stops reading",
@@ -113,13 +113,14 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               "Moves the adapter's VM to another QEMU of this host; answers when the VM goes on there",
               schema_for<motion::UpgradeWish>, schema_for<motion::UpgradeReport>,
               [&upgrades = parts.upgrades](const Call& call) { return upgrade_vmm(upgrades, call); }});
-  router.add(
-      {"GET", "/v1/qps", "QPs of this host's adapters", nullptr, schema_for<std::vector<control::QpSnapshot>>,
-       with_snapshot(parts.source, filtered([](const control::Snapshot& snapshot, std::string_view adapter) {
-                       return text_of(qps_of(snapshot, adapter));
-                     }),
-                     control::SnapshotDetail::kAdaptersAndQps),
-       "adapter"});
+  router.add({"GET", "/v1/qps", "QPs of this host's adapters", nullptr,
+              schema_for<std::vector<snapshots::QpSnapshot>>,
+              with_snapshot(parts.source,
+                            filtered([](const snapshots::Snapshot& snapshot, std::string_view adapter) {
+                              return text_of(qps_of(snapshot, adapter));
+                            }),
+                            snapshots::SnapshotDetail::kAdaptersAndQps),
+              "adapter"});
   router.add({"GET", "/v1/stats", "Counters by adapter and of the host", nullptr, stats_schema,
               with_snapshot(parts.source, filtered(stats_json)), "adapter"});
   router.add({"GET", "/v1/paths", "The path of each connected QP, and why", nullptr,
@@ -127,12 +128,12 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               with_snapshot(
                   parts.source,
                   [host = parts.plane == nullptr ? "" : parts.plane->host()](
-                      const control::Snapshot& snapshot, const Call&) {
+                      const snapshots::Snapshot& snapshot, const Call&) {
                     return ok(text_of(paths_of(snapshot, host)));
                   },
-                  control::SnapshotDetail::kAdaptersAndQps)});
+                  snapshots::SnapshotDetail::kAdaptersAndQps)});
   router.add({"GET", "/metrics", "Counters and gauges in Prometheus' text format", nullptr, nullptr,
-              with_snapshot(parts.source, [parts](const control::Snapshot& snapshot, const Call&) {
+              with_snapshot(parts.source, [parts](const snapshots::Snapshot& snapshot, const Call&) {
                 return metrics(parts, snapshot);
               })});
 }

@@ -11,7 +11,7 @@ namespace {
 // escaping (config.h says which characters names have).
 class Exposition {
  public:
-  void counter(std::string_view group, const control::Counter& counter, std::string_view labels) {
+  void counter(std::string_view group, const snapshots::Counter& counter, std::string_view labels) {
     add(fmt::format("pvrdma_{}_{}_total", group, counter.name), "counter", labels, counter.value);
   }
   void total(std::string_view name, std::string_view labels, std::uint64_t value) {
@@ -63,37 +63,37 @@ void add_motions(Exposition& exposition, const motion::MotionCounters& motions) 
 }
 
 // Host names need no escaping either.
-void add_tcp(Exposition& exposition, const control::TcpSnapshot& tcp) {
+void add_tcp(Exposition& exposition, const transport::TcpState& tcp) {
   exposition.gauge("tcp_listening", "", tcp.listening ? 1 : 0);
-  for (const control::PeerSnapshot& peer : tcp.peers) {
-    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.host);
+  for (const transport::TcpPeerState& peer : tcp.peers) {
+    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.name);
     exposition.gauge("tcp_lanes_up", label, peer.lanes_up);
     exposition.gauge("tcp_sessions_up", label, peer.sessions_up);
     exposition.total("tcp_reconnects", label, peer.reconnects);
   }
 }
 
-void add_hca(Exposition& exposition, const control::HcaSnapshot& hca) {
+void add_hca(Exposition& exposition, const transport::HcaState& hca) {
   exposition.gauge("hca_pinned_bytes", "", hca.pinned_bytes);
-  for (const control::HcaPeerSnapshot& peer : hca.peers) {
-    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.host);
-    exposition.gauge("hca_up", label, peer.up ? 1 : 0);
+  for (const transport::HcaPeerState& peer : hca.peers) {
+    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.name);
+    exposition.gauge("hca_up", label, peer.is_up ? 1 : 0);
     exposition.total("hca_peer_falls", label, peer.falls);
   }
 }
 
 }  // namespace
 
-std::string metrics_text(const control::Snapshot& snapshot, std::string_view version,
+std::string metrics_text(const snapshots::Snapshot& snapshot, std::string_view version,
                          const std::optional<MemberMetrics>& member) {
   Exposition exposition;
   exposition.gauge("build_info", fmt::format("{{version=\"{}\"}}", version), 1);
-  for (const control::AdapterSnapshot& adapter : snapshot.adapters) {
+  for (const snapshots::AdapterSnapshot& adapter : snapshot.adapters) {
     const std::string label = fmt::format("{{adapter=\"{}\"}}", adapter.name);
     exposition.gauge("adapter_state",
                      fmt::format("{{adapter=\"{}\",state=\"{}\"}}", adapter.name, adapter.state), 1);
     exposition.gauge("adapter_pinned_bytes", label, adapter.pinned_bytes);
-    for (const control::Gauge& object : adapter.objects) {
+    for (const snapshots::Gauge& object : adapter.objects) {
       exposition.gauge("adapter_objects",
                        fmt::format("{{adapter=\"{}\",kind=\"{}\"}}", adapter.name, object.name),
                        object.value);
@@ -104,13 +104,13 @@ std::string metrics_text(const control::Snapshot& snapshot, std::string_view ver
       exposition.gauge("adapter_budget_use", which, budget.use);
       exposition.gauge("adapter_budget_limit", which, budget.limit);
     }
-    for (const control::PathUse& use : adapter.paths) {
+    for (const snapshots::PathUse& use : adapter.paths) {
       const std::string path = fmt::format("{{adapter=\"{}\",path=\"{}\"}}", adapter.name, use.path);
       exposition.total("path_messages", path, use.messages);
       exposition.total("path_payload_bytes", path, use.payload_bytes);
     }
-    for (const control::CounterGroup& group : adapter.groups) {
-      for (const control::Counter& counter : group.counters) exposition.counter(group.name, counter, label);
+    for (const snapshots::CounterGroup& group : adapter.groups) {
+      for (const snapshots::Counter& counter : group.counters) exposition.counter(group.name, counter, label);
     }
   }
   for (const BudgetUse& total : snapshot.totals) {
@@ -118,8 +118,8 @@ std::string metrics_text(const control::Snapshot& snapshot, std::string_view ver
     exposition.gauge("budget_use", which, total.use);
     exposition.gauge("budget_limit", which, total.limit);
   }
-  for (const control::CounterGroup& group : snapshot.host) {
-    for (const control::Counter& counter : group.counters) exposition.counter(group.name, counter, "");
+  for (const snapshots::CounterGroup& group : snapshot.host) {
+    for (const snapshots::Counter& counter : group.counters) exposition.counter(group.name, counter, "");
   }
   if (member) {
     add_store(exposition, member->store);

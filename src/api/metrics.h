@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "control/plane/plane.h"
-#include "control/snapshot.h"
 #include "motion/motion_service.h"
+#include "snapshots/snapshot.h"
 
 namespace pvrdma::api {
 
@@ -26,7 +26,7 @@ struct MemberMetrics {
 };
 
 // `member` is empty if the daemon is not a member of a cluster.
-std::string metrics_text(const control::Snapshot& snapshot, std::string_view version,
+std::string metrics_text(const snapshots::Snapshot& snapshot, std::string_view version,
                          const std::optional<MemberMetrics>& member = std::nullopt);
 
 }  // namespace pvrdma::api

@@ -6,9 +6,9 @@ namespace pvrdma::api {
 namespace {
 
 TEST(Metrics, GroupsTheSamplesOfAMetricUnderItsType) {
-  control::Snapshot snapshot;
+  snapshots::Snapshot snapshot;
   for (const char* name : {"VM-01", "VM-02"}) {
-    control::AdapterSnapshot adapter;
+    snapshots::AdapterSnapshot adapter;
     adapter.name = name;
     adapter.state = "active";
     adapter.pinned_bytes = 8192;
@@ -49,7 +49,7 @@ TEST(Metrics, GroupsTheSamplesOfAMetricUnderItsType) {
 }
 
 TEST(Metrics, TellsAboutTheClusterOfAMember) {
-  control::Snapshot snapshot;
+  snapshots::Snapshot snapshot;
   snapshot.tcp.peers = {{"esx-02", 4, 3, 2, ""}, {"esx-03", 0, 0, 9, "refused"}};
   control::StoreState store;
   store.connected = true;

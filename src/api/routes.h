@@ -12,10 +12,10 @@
 #include "adapters/links.h"
 #include "api/router.h"
 #include "control/plane/plane.h"
-#include "control/snapshot.h"
 #include "motion/checkpoint_service.h"
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
+#include "snapshots/snapshot.h"
 #include "transport/hca/checker.h"
 
 namespace pvrdma::api {
@@ -26,7 +26,7 @@ inline constexpr std::uint16_t kPvrdmaPort = 28250;
 // The objects that handlers use. All are borrowed and outlive the router.
 struct ApiParts {
   std::string version;
-  control::SnapshotSource& source;
+  snapshots::SnapshotSource& source;
   adapters::Links& links;
   adapters::Captures& captures;
   adapters::Faults& faults;

@@ -20,7 +20,7 @@ Reply no_vm(const std::string& name) {
 
 struct Sides {
   control::Plane& plane;
-  control::SnapshotSource& source;
+  snapshots::SnapshotSource& source;
 };
 
 bool is_here(const Sides& sides, const control::Vm& vm) {
@@ -29,15 +29,15 @@ bool is_here(const Sides& sides, const control::Vm& vm) {
 
 // The adapters that this host cannot serve, and why. If the shard does not answer, the list is empty: the
 // rest of the answer comes from the inventory. Asks the shard only if `wanted`.
-std::vector<control::AdapterTrouble> not_served(control::SnapshotSource& source, bool wanted) {
+std::vector<adapters::AdapterTrouble> not_served(snapshots::SnapshotSource& source, bool wanted) {
   if (!wanted) return {};
-  auto snapshot = source.take_snapshot(control::SnapshotDetail::kAdapters);
-  return snapshot ? std::move(snapshot->not_served) : std::vector<control::AdapterTrouble>{};
+  auto snapshot = source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
+  return snapshot ? std::move(snapshot->not_served) : std::vector<adapters::AdapterTrouble>{};
 }
 
 control::VmView vm_view(const Sides& sides, const control::Inventory& inventory, const control::Vm& vm,
-                        const std::vector<control::AdapterTrouble>& troubles) {
-  const auto it = std::ranges::find(troubles, vm.name, &control::AdapterTrouble::vm);
+                        const std::vector<adapters::AdapterTrouble>& troubles) {
+  const auto it = std::ranges::find(troubles, vm.name, &adapters::AdapterTrouble::vm);
   return view_of(inventory, vm, is_here(sides, vm) && it != troubles.end() ? it->why : "");
 }
 

@@ -7,6 +7,7 @@
 #include "api/routes.h"
 #include "base/log.h"
 #include "control/store/store.h"
+#include "pvrdmad/sandbox.h"
 #include "transport/hca/rdma.h"
 #include "transport/tcp/stream.h"
 
@@ -30,6 +31,11 @@ std::optional<tls::Files> tls_files(const control::ClusterConfig& config) {
 Result<std::unique_ptr<tls::Context>> make_tls(const control::ClusterConfig& config) {
   const auto files = tls_files(config);
   return files ? tls::Context::mutual(*files) : std::unique_ptr<tls::Context>();
+}
+
+std::vector<snapshots::CounterGroup> sandbox_counters() {
+  if (!is_confined()) return {};
+  return {{"sandbox", {{"refused_calls", refused_calls()}}}};
 }
 
 }  // namespace
@@ -83,9 +89,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
     if (auto made = daemon->make_host_calls(*config.cluster); !made) return Failure(std::move(made).error());
     daemon->make_hca(*config.cluster);
   }
-  daemon->snapshots_ =
-      std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
-                                       daemon->tcp_.get(), daemon->hca_.get(), daemon->roce_.get());
+  daemon->snapshots_ = std::make_unique<snapshots::ShardSnapshots>(
+      *daemon->loop_, *daemon->adapters_, *daemon->fabric_, daemon->tcp_.get(), daemon->hca_.get(),
+      daemon->roce_.get(), sandbox_counters);
   daemon->make_controls(config.daemon, version);
   daemon->make_moves();
   auto api = api::ApiServer::listen(

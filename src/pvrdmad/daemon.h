@@ -36,9 +36,9 @@
 #include "moves/motions.h"
 #include "moves/shard_side.h"
 #include "moves/upgrades.h"
-#include "pvrdmad/shard_snapshots.h"
 #include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
+#include "snapshots/shard_snapshots.h"
 #include "transport/hca/call_introducer.h"
 #include "transport/hca/hca.h"
 #include "transport/hca/nic_checks.h"
@@ -94,7 +94,7 @@ class Daemon {
   std::vector<control::RoceConfig> links_;  // of roce_; the index is the link's number
   std::unique_ptr<adapters::NativeLinks> natives_;
   std::unique_ptr<adapters::AdapterSet> adapters_;
-  std::unique_ptr<ShardSnapshots> snapshots_;
+  std::unique_ptr<snapshots::ShardSnapshots> snapshots_;
   std::unique_ptr<adapters::ShardLinks> adapter_links_;
   std::unique_ptr<adapters::ShardCaptures> captures_;
   std::unique_ptr<adapters::ShardFaults> faults_;

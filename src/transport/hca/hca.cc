@@ -275,7 +275,7 @@ std::vector<HcaPeerState> Hca::peers() const {
   std::vector<HcaPeerState> states;
   for (const HcaPeer& peer : impl_->settings.peers) {
     const HostPipes& pipes = *impl_->hosts.at(peer.id);
-    states.push_back({peer.id, peer.name, pipes.is_up(), trouble(peer.id), pipes.falls()});
+    states.push_back({peer.name, pipes.is_up(), pipes.falls(), trouble(peer.id)});
   }
   return states;
 }

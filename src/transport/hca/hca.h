@@ -27,6 +27,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/loop.h"
+#include "transport/hca/hca_state.h"
 #include "transport/hca/introduction.h"
 #include "transport/hca/nic.h"
 #include "transport/transport.h"
@@ -49,14 +50,6 @@ struct HcaSettings {
   std::optional<verbs::Gid> tagged;  // of the VMkernel adapter that is tagged
   std::vector<HcaPeer> peers;        // pipes exist with these hosts only
   friend bool operator==(const HcaSettings&, const HcaSettings&) = default;
-};
-
-struct HcaPeerState {
-  HostId id;
-  std::string name;
-  bool is_up = false;
-  std::string trouble;  // why it is not up
-  std::uint64_t falls = 0;
 };
 
 // What went wrong, by reason. Each number is in pvrdmad's metrics (group "hca").
@@ -145,6 +138,8 @@ class Hca final : public Transport {
   const HcaBulk& bulk() const;
   HcaMemory memory(const verbs::Engine& engine) const;
   std::vector<HcaPeerState> peers() const;
+  // Without `pinned_bytes`, which memory() has for each VM.
+  HcaState state() const { return {.device = device(), .trouble = device_trouble(), .peers = peers()}; }
 
  private:
   struct Impl;

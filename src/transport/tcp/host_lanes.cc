@@ -65,7 +65,7 @@ bool HostLanes::is_up() const {
 }
 
 TcpPeerState HostLanes::state() const {
-  TcpPeerState state{.id = id_, .name = peer_ ? peer_->name : std::string(), .trouble = denied_};
+  TcpPeerState state{.name = peer_ ? peer_->name : std::string(), .trouble = denied_};
   for (const auto& lane : dialled_) {
     if (lane->is_up()) ++state.lanes_up;
     if (state.trouble.empty()) state.trouble = lane->trouble();

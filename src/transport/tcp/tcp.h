@@ -26,6 +26,7 @@
 #include "base/time.h"
 #include "shard/loop.h"
 #include "tls/context.h"
+#include "transport/tcp/tcp_state.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport {
@@ -70,15 +71,6 @@ struct TcpSettings {
   friend bool operator==(const TcpSettings&, const TcpSettings&) = default;
 };
 
-struct TcpPeerState {
-  HostId id;
-  std::string name;
-  std::uint32_t lanes_up = 0;     // dialled lanes that are up
-  std::uint32_t sessions_up = 0;  // lanes accepted from it that are up
-  std::string trouble;            // why a lane is down; empty if all are up
-  std::uint64_t reconnects = 0;
-};
-
 // Errors by reason. pvrdmad's metrics (group "tcp") show each number.
 struct TcpErrors {
   std::uint64_t bad_frames = 0;    // garbage, oversized, unknown kinds
@@ -119,6 +111,7 @@ class Tcp final : public Transport {
   const std::string& congestion_control() const;  // the one that all connections use
   bool listening() const;
   std::string listen_trouble() const;  // why it does not listen although it should; otherwise empty
+  TcpState state() const { return {listening(), listen_trouble(), peers()}; }
 
  private:
   struct Impl;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <fmt/core.h>
@@ -180,10 +179,11 @@ class Host final : public Inbound {
     tcp_->send_datagram(place(to), datagram, payload, traffic, world_.clock().now());
   }
   const TcpPeerState* state(HostId of) {
+    const auto peer = std::ranges::find(settings_.peers, of, &TcpPeer::id);
+    if (peer == settings_.peers.end()) return nullptr;
     states_ = tcp_->peers();
-    for (const TcpPeerState& state : states_)
-      if (state.id == of) return &state;
-    return nullptr;
+    const auto state = std::ranges::find(states_, peer->name, &TcpPeerState::name);
+    return state == states_.end() ? nullptr : &*state;
   }
   bool all_up(HostId with) {
     const TcpPeerState* found = state(with);

@@ -1,4 +1,4 @@
-#include "pvrdmad/shard_snapshots.h"
+#include "snapshots/shard_snapshots.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,12 +9,11 @@
 #include "device/adapter_info.h"
 #include "fabric/path_info.h"
 #include "fabric/port.h"
-#include "pvrdmad/counter_groups.h"
-#include "pvrdmad/sandbox.h"
 #include "shard/ask.h"
+#include "snapshots/counter_groups.h"
 #include "verbs/engine.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::snapshots {
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(2);
@@ -36,23 +35,19 @@ struct AdapterCopy {
 };
 
 struct TcpCopy {
-  bool listening = false;
-  std::string trouble;
-  std::vector<transport::TcpPeerState> peers;
+  transport::TcpState state;
   transport::Counters counters;
   transport::TcpErrors errors;
 };
 
 struct HcaCopy {
-  std::string device;
-  std::string trouble;
-  std::vector<transport::HcaPeerState> peers;
+  transport::HcaState state;
   HcaCounts counts;
 };
 
 struct HostCopy {
   std::vector<AdapterCopy> adapters;
-  std::vector<control::AdapterTrouble> not_served;
+  std::vector<adapters::AdapterTrouble> not_served;
   std::vector<BudgetUse> totals;
   std::optional<TcpCopy> tcp;
   std::optional<HcaCopy> hca;
@@ -115,14 +110,6 @@ AdapterCopy copy_adapter(const adapters::AdapterSet& all, const transport::Roce*
           memory_of(hca, adapter)};
 }
 
-TcpCopy copy_tcp(const transport::Tcp& tcp) {
-  return {tcp.listening(), tcp.listen_trouble(), tcp.peers(), tcp.counters(), tcp.errors()};
-}
-
-HcaCopy copy_hca(const transport::Hca& hca) {
-  return {hca.device(), hca.device_trouble(), hca.peers(), {hca.counters(), hca.bulk(), hca.errors()}};
-}
-
 // Everything below runs on the calling thread.
 
 std::string_view name_of(abi::QpType type) {
@@ -166,14 +153,14 @@ std::string to_text(const verbs::Gid& gid) {
   return gid.is_zero() ? std::string() : gid.to_string();
 }
 
-std::vector<control::Gauge> objects_of(const verbs::Engine::ObjectCounts& counts) {
+std::vector<Gauge> objects_of(const verbs::Engine::ObjectCounts& counts) {
   return {{"contexts", counts.contexts}, {"pds", counts.pds}, {"mrs", counts.mrs},
           {"cqs", counts.cqs},           {"qps", counts.qps}, {"srqs", counts.srqs}};
 }
 
-control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
+AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   const device::AdapterInfo& info = copy.info;
-  control::AdapterSnapshot adapter;
+  AdapterSnapshot adapter;
   adapter.name = info.name;
   adapter.socket = copy.socket;
   adapter.mac = info.mac.to_string();
@@ -211,9 +198,9 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   return adapter;
 }
 
-control::QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
+QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
   const verbs::QpInfo& info = copy.info;
-  control::QpSnapshot qp;
+  QpSnapshot qp;
   qp.adapter = adapter;
   qp.qpn = info.qpn.value;
   qp.type = name_of(info.type);
@@ -234,24 +221,9 @@ control::QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) 
   return qp;
 }
 
-control::TcpSnapshot to_snapshot(const TcpCopy& copy) {
-  control::TcpSnapshot tcp{copy.listening, copy.trouble, {}};
-  for (const transport::TcpPeerState& peer : copy.peers) {
-    tcp.peers.push_back({peer.name, peer.lanes_up, peer.sessions_up, peer.reconnects, peer.trouble});
-  }
-  return tcp;
-}
-
-control::HcaSnapshot to_snapshot(const HcaCopy& copy) {
-  control::HcaSnapshot hca{.device = copy.device, .trouble = copy.trouble};
-  for (const transport::HcaPeerState& peer : copy.peers)
-    hca.peers.push_back({peer.name, peer.is_up, peer.falls, peer.trouble});
-  return hca;
-}
-
 }  // namespace
 
-Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail detail) {
+Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
   const auto copied = shard::ask(
       loop_, kPatience,
       [this] {
@@ -260,8 +232,9 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
           host.adapters.push_back(copy_adapter(adapters_, roce_, hca_, *adapter));
         host.not_served = adapters_.troubles();
         host.totals = adapters_.host_account().uses();
-        if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
-        if (hca_ != nullptr) host.hca = copy_hca(*hca_);
+        if (tcp_ != nullptr) host.tcp = TcpCopy{tcp_->state(), tcp_->counters(), tcp_->errors()};
+        if (hca_ != nullptr)
+          host.hca = HcaCopy{hca_->state(), {hca_->counters(), hca_->bulk(), hca_->errors()}};
         if (roce_ != nullptr)
           host.roce =
               RoceCounts{roce_->counters(), roce_->packets(), roce_->errors(), roce_->link_counters()};
@@ -276,10 +249,10 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
       },
       "taking a snapshot");
   if (!copied) return Failure(copied.error());
-  control::Snapshot snapshot;
+  Snapshot snapshot;
   for (const AdapterCopy& adapter : copied->adapters) {
     snapshot.adapters.push_back(to_snapshot(adapter));
-    if (detail != control::SnapshotDetail::kAdaptersAndQps) continue;
+    if (detail != SnapshotDetail::kAdaptersAndQps) continue;
     if (auto added = add_qps(adapter.info.name, snapshot); !added) return Failure(std::move(added).error());
   }
   snapshot.not_served = copied->not_served;
@@ -292,25 +265,27 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
                    shard_group(copied->loop),
                    budget_group("total_budget_refusals", copied->totals)};
   if (copied->tcp) {
-    snapshot.tcp = to_snapshot(*copied->tcp);
+    snapshot.tcp = copied->tcp->state;
     snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));
   }
   if (copied->hca) {
-    snapshot.hca = to_snapshot(*copied->hca);
-    for (const control::AdapterSnapshot& adapter : snapshot.adapters)
+    snapshot.hca = copied->hca->state;
+    for (const AdapterSnapshot& adapter : snapshot.adapters)
       snapshot.hca.pinned_bytes += adapter.pinned_bytes;
     snapshot.host.push_back(hca_group(copied->hca->counts));
   }
   if (copied->roce) {
-    for (control::CounterGroup& group : roce_groups(*copied->roce)) snapshot.host.push_back(std::move(group));
+    for (CounterGroup& group : roce_groups(*copied->roce)) snapshot.host.push_back(std::move(group));
   }
-  if (is_confined()) snapshot.host.push_back(sandbox_group(refused_calls()));
+  if (process_counters_) {
+    for (CounterGroup& group : process_counters_()) snapshot.host.push_back(std::move(group));
+  }
   return snapshot;
 }
 
 // An adapter may have tens of thousands of QPs. The shard copies one page of them per task, and serves guests
 // between the tasks.
-Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapshot& snapshot) {
+Result<void> ShardSnapshots::add_qps(const std::string& adapter, Snapshot& snapshot) {
   for (std::optional<std::uint32_t> next = 0; next;) {
     const auto page = shard::ask(
         loop_, kPatience,
@@ -324,7 +299,7 @@ Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapsh
     if (!page) return Failure(page.error());
     const std::string note = describe(page->hca_memory, adapter);
     for (const QpCopy& qp : page->qps) {
-      control::QpSnapshot& shown = snapshot.qps.emplace_back(to_snapshot(adapter, qp));
+      QpSnapshot& shown = snapshot.qps.emplace_back(to_snapshot(adapter, qp));
       if (qp.path.kind == fabric::PathKind::kHca && !note.empty()) shown.path_reason += ", " + note;
     }
     next = page->next;
@@ -332,4 +307,4 @@ Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapsh
   return {};
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::snapshots

@@ -1,35 +1,48 @@
-// ShardSnapshots: takes snapshots for the control plane by asking the shard.
+// ShardSnapshots: takes snapshots by asking the shard.
 //
 // The shard only copies plain values. The calling thread makes them readable (text, sorting). Thread: any but
 // the shard's.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "adapters/adapter_set.h"
-#include "control/snapshot.h"
 #include "fabric/fabric.h"
 #include "shard/loop.h"
+#include "snapshots/snapshot.h"
 #include "transport/hca/hca.h"
 #include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::snapshots {
 
-class ShardSnapshots final : public control::SnapshotSource {
+// Counters of the process as a whole, which are not the shard's. Called on the calling thread.
+using ProcessCounters = std::function<std::vector<CounterGroup>()>;
+
+class ShardSnapshots final : public SnapshotSource {
  public:
   // All are borrowed, outlive this and every call, and are read on the shard only. `tcp` and `hca` are null
   // if the host is not in a cluster; `roce` is null if there are no links to native endpoints.
+  // `process_counters` may be empty.
   ShardSnapshots(shard::Loop& loop, const adapters::AdapterSet& adapters, const fabric::Fabric& fabric,
                  const transport::Tcp* tcp = nullptr, const transport::Hca* hca = nullptr,
-                 const transport::Roce* roce = nullptr)
-      : loop_(loop), adapters_(adapters), fabric_(fabric), tcp_(tcp), hca_(hca), roce_(roce) {}
+                 const transport::Roce* roce = nullptr, ProcessCounters process_counters = nullptr)
+      : loop_(loop),
+        adapters_(adapters),
+        fabric_(fabric),
+        tcp_(tcp),
+        hca_(hca),
+        roce_(roce),
+        process_counters_(std::move(process_counters)) {}
 
-  Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override;
+  Result<Snapshot> take_snapshot(SnapshotDetail detail) override;
 
  private:
   // Adds the QPs of one adapter, and nothing if the adapter has gone.
-  Result<void> add_qps(const std::string& adapter, control::Snapshot& snapshot);
+  Result<void> add_qps(const std::string& adapter, Snapshot& snapshot);
 
   shard::Loop& loop_;
   const adapters::AdapterSet& adapters_;
@@ -37,6 +50,7 @@ class ShardSnapshots final : public control::SnapshotSource {
   const transport::Tcp* const tcp_;
   const transport::Hca* const hca_;
   const transport::Roce* const roce_;
+  const ProcessCounters process_counters_;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::snapshots

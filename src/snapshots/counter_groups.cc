@@ -1,9 +1,9 @@
-#include "pvrdmad/counter_groups.h"
+#include "snapshots/counter_groups.h"
 
 #include <cstddef>
 #include <cstdint>
 
-namespace pvrdma::daemon {
+namespace pvrdma::snapshots {
 namespace {
 
 template <typename Counters>
@@ -13,9 +13,8 @@ struct Named {
 };
 
 template <typename Counters, std::size_t N>
-control::CounterGroup group_of(std::string_view name, const Named<Counters> (&members)[N],
-                               const Counters& counters) {
-  control::CounterGroup group{name, {}};
+CounterGroup group_of(std::string_view name, const Named<Counters> (&members)[N], const Counters& counters) {
+  CounterGroup group{name, {}};
   group.counters.reserve(N);
   for (const auto& [label, member] : members) group.counters.push_back({label, counters.*member});
   return group;
@@ -183,25 +182,25 @@ static_assert(sizeof(kShard) / sizeof(kShard[0]) * sizeof(std::uint64_t) == size
 
 }  // namespace
 
-control::CounterGroup verbs_group(const verbs::Counters& counters) {
+CounterGroup verbs_group(const verbs::Counters& counters) {
   return group_of("verbs", kVerbs, counters);
 }
 
-control::CounterGroup device_group(const device::Counters& counters) {
+CounterGroup device_group(const device::Counters& counters) {
   return group_of("device", kDevice, counters);
 }
 
-control::CounterGroup command_error_group(const device::CommandErrors& counters) {
+CounterGroup command_error_group(const device::CommandErrors& counters) {
   return group_of("command_errors", kCommandError, counters);
 }
 
-control::CounterGroup budget_group(std::string_view name, const std::vector<BudgetUse>& budgets) {
-  control::CounterGroup group{name, {}};
+CounterGroup budget_group(std::string_view name, const std::vector<BudgetUse>& budgets) {
+  CounterGroup group{name, {}};
   for (const BudgetUse& each : budgets) group.counters.push_back({to_text(each.budget), each.refused});
   return group;
 }
 
-control::CounterGroup port_group(const fabric::PortCounters& counters) {
+CounterGroup port_group(const fabric::PortCounters& counters) {
   const transport::Traffic& local = counters.sent_by(fabric::PathKind::kLocal);
   const transport::Traffic& tcp = counters.sent_by(fabric::PathKind::kTcp);
   const transport::Traffic& hca = counters.sent_by(fabric::PathKind::kHca);
@@ -223,57 +222,52 @@ control::CounterGroup port_group(const fabric::PortCounters& counters) {
            {"dropped_native_refused", counters.dropped_for(fabric::DropReason::kNativeRefused)}}};
 }
 
-control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters) {
+CounterGroup transport_group(std::string_view name, const transport::Counters& counters) {
   return group_of(name, kTransport, counters);
 }
 
-std::vector<control::CounterGroup> roce_groups(const RoceCounts& counts) {
-  control::CounterGroup packets = group_of("roce", kTransport, counts.messages);
-  for (const control::Counter& each : group_of("roce", kRoceLink, counts.links).counters)
+std::vector<CounterGroup> roce_groups(const RoceCounts& counts) {
+  CounterGroup packets = group_of("roce", kTransport, counts.messages);
+  for (const Counter& each : group_of("roce", kRoceLink, counts.links).counters)
     packets.counters.push_back(each);
-  for (const control::Counter& each : group_of("roce", kRocePackets, counts.packets).counters)
+  for (const Counter& each : group_of("roce", kRocePackets, counts.packets).counters)
     packets.counters.push_back(each);
   const transport::RoceErrors& errors = counts.errors;
   const auto refused = [&](transport::Entry entry) {
     return errors.refused[static_cast<std::size_t>(entry)];
   };
-  control::CounterGroup dropped{"roce_dropped",
-                                {{"unknown_gid", refused(transport::Entry::kUnknownGid)},
-                                 {"foreign_source", refused(transport::Entry::kForeignSource)},
-                                 {"not_allowed", refused(transport::Entry::kNotAllowed)},
-                                 {"port_down", errors.port_down},
-                                 {"no_qp", errors.no_qp},
-                                 {"bad_address", errors.bad_address},
-                                 {"datagrams_dropped", errors.datagrams_dropped},
-                                 {"no_connection", errors.no_connection}}};
+  CounterGroup dropped{"roce_dropped",
+                       {{"unknown_gid", refused(transport::Entry::kUnknownGid)},
+                        {"foreign_source", refused(transport::Entry::kForeignSource)},
+                        {"not_allowed", refused(transport::Entry::kNotAllowed)},
+                        {"port_down", errors.port_down},
+                        {"no_qp", errors.no_qp},
+                        {"bad_address", errors.bad_address},
+                        {"datagrams_dropped", errors.datagrams_dropped},
+                        {"no_connection", errors.no_connection}}};
   for (std::size_t i = 0; i < roce::kDropReasons; ++i)
     dropped.counters.push_back({roce::name_of(static_cast<roce::DropReason>(i)), errors.bad_frames[i]});
   return {std::move(packets), std::move(dropped)};
 }
 
-control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors) {
-  control::CounterGroup group = group_of("tcp", kTransport, counters);
-  for (const control::Counter& error : group_of("tcp", kTcpErrors, errors).counters) {
+CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors) {
+  CounterGroup group = group_of("tcp", kTransport, counters);
+  for (const Counter& error : group_of("tcp", kTcpErrors, errors).counters) {
     group.counters.push_back(error);
   }
   return group;
 }
 
-control::CounterGroup hca_group(const HcaCounts& counts) {
-  control::CounterGroup group = group_of("hca", kTransport, counts.messages);
-  for (const control::Counter& one : group_of("hca", kHcaBulk, counts.bulk).counters)
-    group.counters.push_back(one);
-  for (const control::Counter& error : group_of("hca", kHcaErrors, counts.errors).counters)
+CounterGroup hca_group(const HcaCounts& counts) {
+  CounterGroup group = group_of("hca", kTransport, counts.messages);
+  for (const Counter& one : group_of("hca", kHcaBulk, counts.bulk).counters) group.counters.push_back(one);
+  for (const Counter& error : group_of("hca", kHcaErrors, counts.errors).counters)
     group.counters.push_back(error);
   return group;
 }
 
-control::CounterGroup shard_group(const shard::LoopCounters& counters) {
+CounterGroup shard_group(const shard::LoopCounters& counters) {
   return group_of("shard", kShard, counters);
 }
 
-control::CounterGroup sandbox_group(std::uint64_t refused) {
-  return {"sandbox", {{"refused_calls", refused}}};
-}
-
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::snapshots

@@ -1,4 +1,4 @@
-#include "pvrdmad/shard_snapshots.h"
+#include "snapshots/shard_snapshots.h"
 
 #include <gtest/gtest.h>
 #include <string>
@@ -8,7 +8,7 @@
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::snapshots {
 namespace {
 
 class ShardSnapshotsTest : public testing::Test {
@@ -28,8 +28,8 @@ class ShardSnapshotsTest : public testing::Test {
     loop_->stop();
     if (shard_.joinable()) shard_.join();
   }
-  control::Snapshot take(control::SnapshotDetail detail) { return snapshots_.take_snapshot(detail).value(); }
-  std::string_view state() { return take(control::SnapshotDetail::kAdapters).adapters[0].state; }
+  Snapshot take(SnapshotDetail detail) { return snapshots_.take_snapshot(detail).value(); }
+  std::string_view state() { return take(SnapshotDetail::kAdapters).adapters[0].state; }
 
   const std::string socket_ =
       testing::TempDir() + "shard_snapshots_test_" + std::to_string(::getpid()) + ".sock";
@@ -45,9 +45,9 @@ class ShardSnapshotsTest : public testing::Test {
 };
 
 TEST_F(ShardSnapshotsTest, TellsWhatAnAdapterIs) {
-  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdaptersAndQps);
+  const Snapshot snapshot = take(SnapshotDetail::kAdaptersAndQps);
   ASSERT_EQ(snapshot.adapters.size(), 1U);
-  const control::AdapterSnapshot& adapter = snapshot.adapters[0];
+  const AdapterSnapshot& adapter = snapshot.adapters[0];
   EXPECT_EQ(adapter.name, "VM-01");
   EXPECT_EQ(adapter.mac, "52:54:00:12:34:51");
   EXPECT_EQ(adapter.socket, socket_);
@@ -61,7 +61,7 @@ TEST_F(ShardSnapshotsTest, TellsWhatAnAdapterIs) {
 }
 
 TEST_F(ShardSnapshotsTest, HasEveryGroupOfCounters) {
-  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
+  const Snapshot snapshot = take(SnapshotDetail::kAdapters);
   std::vector<std::string_view> names;
   for (const auto& group : snapshot.adapters[0].groups) names.push_back(group.name);
   EXPECT_EQ(names,
@@ -72,7 +72,7 @@ TEST_F(ShardSnapshotsTest, HasEveryGroupOfCounters) {
 }
 
 TEST_F(ShardSnapshotsTest, TellsUseAndLimitOfEveryBudget) {
-  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
+  const Snapshot snapshot = take(SnapshotDetail::kAdapters);
   constexpr auto kNames = texts_of<Budget>();
   std::vector<std::string_view> names;
   for (const BudgetUse& each : snapshot.adapters[0].budgets) names.push_back(to_text(each.budget));
@@ -93,7 +93,7 @@ TEST_F(ShardSnapshotsTest, TellsThePathsAndWhatIsNotServed) {
     adapters_->set_wanted({wanted});
   });
   ASSERT_TRUE(posted);
-  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
+  const Snapshot snapshot = take(SnapshotDetail::kAdapters);
   std::vector<std::string_view> paths;
   for (const auto& use : snapshot.adapters[0].paths) paths.push_back(use.path);
   EXPECT_EQ(paths, (std::vector<std::string_view>{"local", "tcp", "hca", "roce"}));
@@ -113,10 +113,10 @@ TEST_F(ShardSnapshotsTest, SeesAVmComeAndGo) {
 
 TEST_F(ShardSnapshotsTest, IsRefusedByAStoppedShard) {
   stop();
-  const auto snapshot = snapshots_.take_snapshot(control::SnapshotDetail::kAdapters);
+  const auto snapshot = snapshots_.take_snapshot(SnapshotDetail::kAdapters);
   ASSERT_FALSE(snapshot);
   EXPECT_EQ(snapshot.error().message, "the shard takes no questions now: it is stopping or overloaded");
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::snapshots

@@ -1,5 +1,5 @@
-// Snapshot: the daemon's state at one moment, as plain values. Collected on the shard, read by the control
-// plane. Thread: values; SnapshotSource any.
+// Snapshot: the daemon's state at one moment, as plain values, for the API and its metrics. Collected on the
+// shard. Thread: values; SnapshotSource any but the shard's.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "adapters/adapter_trouble.h"
 #include "base/result.h"
+#include "transport/hca/hca_state.h"
+#include "transport/tcp/tcp_state.h"
 #include "vocabulary/budgets.h"
 
-namespace pvrdma::control {
+namespace pvrdma::snapshots {
 
 // One number that only grows.
 struct Counter {
@@ -88,48 +91,12 @@ struct QpSnapshot {
   std::uint64_t retransmits = 0;
 };
 
-// Another host, as the tcp transport sees it.
-struct PeerSnapshot {
-  std::string host;
-  std::uint32_t lanes_up = 0;     // connections that this host dialled
-  std::uint32_t sessions_up = 0;  // connections that the peer dialled
-  std::uint64_t reconnects = 0;
-  std::string trouble;  // why a lane is down; empty if all are up
-};
-
-struct TcpSnapshot {
-  bool listening = false;
-  std::string trouble;  // why not, although it should
-  std::vector<PeerSnapshot> peers;
-};
-
-// The path hca, as this host sees it. A peer is a host that has an HCA, too.
-struct HcaPeerSnapshot {
-  std::string host;
-  bool up = false;
-  std::uint64_t falls = 0;  // how often the path went down
-  std::string trouble;      // why the path is down
-};
-
-struct HcaSnapshot {
-  std::string device;   // its name in libibverbs; empty: no device may be used
-  std::string trouble;  // why not
-  std::vector<HcaPeerSnapshot> peers = {};
-  std::uint64_t pinned_bytes = 0;  // of VMs' memory, registered with it
-};
-
-// A VM placed on this host whose adapter cannot be served.
-struct AdapterTrouble {
-  std::string vm;
-  std::string why;
-};
-
 struct Snapshot {
   std::vector<AdapterSnapshot> adapters;
-  std::vector<AdapterTrouble> not_served;
+  std::vector<adapters::AdapterTrouble> not_served;
   std::vector<QpSnapshot> qps;
-  TcpSnapshot tcp;
-  HcaSnapshot hca;
+  transport::TcpState tcp;
+  transport::HcaState hca;
   std::vector<BudgetUse> totals;   // of all adapters together
   std::vector<CounterGroup> host;  // counters that belong to no adapter
 };
@@ -137,12 +104,12 @@ struct Snapshot {
 // An adapter may have tens of thousands of QPs, so they are listed only on request.
 enum class SnapshotDetail : std::uint8_t { kAdapters, kAdaptersAndQps };
 
-// Takes snapshots by asking the shard. pvrdmad/, which knows the shard, implements it.
+// Takes snapshots by asking the shard. ShardSnapshots implements it.
 class SnapshotSource {
  public:
   virtual ~SnapshotSource() = default;
-  // Blocks for a bounded time. Errors: the shard is stopping, or it did not answer in time.
+  // Blocks for a bounded time. kUnavailable: the shard is stopping, or it did not answer in time.
   virtual Result<Snapshot> take_snapshot(SnapshotDetail detail) = 0;
 };
 
-}  // namespace pvrdma::control
+}  // namespace pvrdma::snapshots

@@ -1,0 +1,14 @@
+// AdapterTrouble: why an adapter is not served. Thread: values.
+#pragma once
+
+#include <string>
+
+namespace pvrdma::adapters {
+
+// A VM placed on this host whose adapter cannot be served.
+struct AdapterTrouble {
+  std::string vm;
+  std::string why;
+};
+
+}  // namespace pvrdma::adapters
