@@ -46,87 +46,68 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
                                                const control::Plane::StopAsked& stop_asked,
                                                keep::DescriptorStore* store) {
   std::unique_ptr<Daemon> daemon(new Daemon);
-  auto reaper = Reaper::create();
-  if (!reaper) return Failure(std::move(reaper).error());
-  daemon->reaper_ = *std::move(reaper);
-  auto loop = shard::Loop::create(
-      {.spin = config.daemon.spin, .never_sleeps_while_polling = config.daemon.dedicated_core.has_value()},
-      daemon->clock_);
-  if (!loop) return Failure(std::move(loop).error());
-  daemon->loop_ = *std::move(loop);
-  if (store != nullptr)
-    daemon->keeper_ = std::make_unique<adapters::Keeper>(*store, *daemon->loop_, daemon->clock_);
-  if (config.cluster) {
-    daemon->membership_ = std::make_unique<cluster::Membership>(
-        *config.cluster, version, *daemon->loop_, daemon->clock_,
-        [&daemon = *daemon](const cluster::ShardView& view) { daemon.apply(view); },
-        daemon->keeper_ != nullptr ? daemon->keeper_->instance() : std::string());
-  }
-  daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->clock_, daemon->membership_.get());
-  daemon->fabric_->use(daemon->local_);
-  if (config.cluster) {
-    if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
-  }
-  if (auto made = daemon->make_roce(config.roce); !made) return Failure(std::move(made).error());
-  daemon->natives_ = std::make_unique<adapters::NativeLinks>(config.roce);
-  daemon->adapters_ = std::make_unique<adapters::AdapterSet>(
-      *daemon->fabric_, *daemon->loop_, daemon->clock_, daemon->membership_.get(), config.budgets,
-      daemon->reaper_.get(), daemon->natives_.get(), daemon->keeper_ ? &daemon->keeper_->keeping() : nullptr);
-  if (daemon->keeper_ != nullptr) {
-    // A member of a cluster learns later which VMs it has, so it takes back every kept adapter.
-    daemon->adapters_->give_back(daemon->keeper_->given([&config](const std::string& name) {
-      return config.cluster ||
-             std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
-    }));
-  }
-  for (const control::AdapterConfig& each : config.adapters) {
-    auto added = daemon->adapters_->add_static(each);
-    if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
-  }
-  if (daemon->membership_ != nullptr) {
-    auto connected = daemon->membership_->connect(make_store(*config.cluster), stop_asked);
-    if (!connected) return Failure(std::move(connected).error());
-    if (auto made = daemon->make_host_calls(*config.cluster); !made) return Failure(std::move(made).error());
-    daemon->make_hca(*config.cluster);
-  }
-  daemon->snapshots_ = std::make_unique<snapshots::ShardSnapshots>(
-      *daemon->loop_, *daemon->adapters_, *daemon->fabric_, daemon->tcp_.get(), daemon->hca_.get(),
-      daemon->roce_.get(), sandbox_counters);
-  daemon->make_controls(config.daemon, version);
-  daemon->make_moves();
-  auto api = api::ApiServer::listen(
-      config.daemon.api_socket,
-      {.version = version,
-       .source = *daemon->snapshots_,
-       .links = *daemon->adapter_links_,
-       .captures = *daemon->captures_,
-       .faults = *daemon->faults_,
-       .upgrades = *daemon->upgrades_,
-       .checkpoints = *daemon->checkpoints_,
-       .hca_checker = daemon->nic_checks_,
-       .plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr,
-       .motions = daemon->motions_.get()},
-      config.api);
-  if (!api) return Failure(std::move(api).error());
-  daemon->api_ = *std::move(api);
-  auto shard = ShardThread::create(*daemon->loop_, config.daemon.dedicated_core);
-  if (!shard) return Failure(std::move(shard).error());
-  daemon->shard_ = *std::move(shard);
-  if (daemon->membership_ != nullptr) daemon->membership_->join();  // every socket is bound
-  if (daemon->keeper_ != nullptr && daemon->membership_ != nullptr) {
-    if (auto kept = daemon->keeper_->keep_instance(daemon->membership_->instance()); !kept)
-      log::warn("this daemon's next start must wait until its lease ends: {}", kept.error().message);
-  }
+  if (auto built = daemon->build(config, version, stop_asked, store); !built)
+    return Failure(std::move(built).error());
   return daemon;
 }
 
-Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
+// Each step borrows what earlier steps made. The host is announced last, when every socket is bound.
+Result<void> Daemon::build(const control::Config& config, const std::string& version,
+                           const control::Plane::StopAsked& stop_asked, keep::DescriptorStore* store) {
+  if (auto made = make_loop(config.daemon); !made) return made;
+  make_keeper(store);
+  make_membership(config.cluster, version);
+  make_fabric();
+  if (auto made = make_tcp(config.cluster); !made) return made;
+  if (auto made = make_roce(config.roce); !made) return made;
+  if (auto made = make_adapters(config); !made) return made;
+  if (auto read = connect_store(config.cluster, stop_asked); !read) return read;
+  if (auto made = make_host_calls(config.cluster); !made) return made;
+  make_hca(config.cluster);
+  make_controls(config.daemon, version);
+  make_moves();
+  if (auto bound = listen(config, version); !bound) return bound;
+  if (auto made = make_shard_thread(config.daemon); !made) return made;
+  announce();
+  return {};
+}
+
+Result<void> Daemon::make_loop(const control::DaemonConfig& config) {
+  auto reaper = Reaper::create();
+  if (!reaper) return Failure(std::move(reaper).error());
+  reaper_ = *std::move(reaper);
+  auto loop = shard::Loop::create(
+      {.spin = config.spin, .never_sleeps_while_polling = config.dedicated_core.has_value()}, clock_);
+  if (!loop) return Failure(std::move(loop).error());
+  loop_ = *std::move(loop);
+  return {};
+}
+
+void Daemon::make_keeper(keep::DescriptorStore* store) {
+  if (store != nullptr) keeper_ = std::make_unique<adapters::Keeper>(*store, *loop_, clock_);
+}
+
+void Daemon::make_membership(const std::optional<control::ClusterConfig>& config,
+                             const std::string& version) {
+  if (!config) return;
+  membership_ = std::make_unique<cluster::Membership>(
+      *config, version, *loop_, clock_, [this](const cluster::ShardView& view) { apply(view); },
+      keeper_ != nullptr ? keeper_->instance() : std::string());
+}
+
+void Daemon::make_fabric() {
+  fabric_ = std::make_unique<fabric::Fabric>(clock_, membership_.get());
+  fabric_->use(local_);
+}
+
+Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& config) {
+  if (!config) return {};
   incoming_calls_ = std::make_unique<calls::IncomingCalls>();
   transport::TcpOptions options;
-  options.host_name = config.host_name;
-  options.lanes = config.tcp_lanes;
-  options.congestion_control = config.tcp_congestion_control;
-  options.tls = tls_files(config);
+  options.host_name = config->host_name;
+  options.lanes = config->tcp_lanes;
+  options.congestion_control = config->tcp_congestion_control;
+  options.tls = tls_files(*config);
   options.take_call = [this](std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
     incoming_calls_->take(std::move(stream), std::move(peer));
   };
@@ -135,58 +116,6 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   tcp_ = *std::move(tcp);
   fabric_->use(*tcp_);
   return {};
-}
-
-Result<void> Daemon::make_host_calls(const control::ClusterConfig& config) {
-  auto tls = make_tls(config);
-  if (!tls) return Failure(std::move(tls).error());
-  const auto find_route =
-      [&plane = *membership_->plane()](const std::string& host) -> std::optional<calls::Route> {
-    const auto inventory = plane.inventory();
-    const auto self = inventory->hosts.find(plane.host());
-    const auto other = inventory->hosts.find(host);
-    if (self == inventory->hosts.end() || other == inventory->hosts.end()) return std::nullopt;
-    const IpAddress* const from = self->second.tagged_address();
-    const IpAddress* const to = other->second.tagged_address();
-    if (from == nullptr || to == nullptr) return std::nullopt;
-    return calls::Route{*from, *to};
-  };
-  host_calls_ = std::make_unique<calls::HostCalls>(config.host_name, find_route, *std::move(tls),
-                                                   tcp_->congestion_control());
-  return {};
-}
-
-void Daemon::make_hca(const control::ClusterConfig& config) {
-  introducer_ = std::make_unique<transport::hca::CallIntroducer>(*host_calls_);
-  hca_worker_ = std::make_unique<transport::hca::WorkerThread>();
-  std::string refused;
-  if (!config.hca_enabled) refused = "[hca] enabled is false on this host";
-  if (config.hca_require_encryption)
-    refused = "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt";
-  hca_ = std::make_unique<transport::Hca>(
-      transport::HcaOptions{.open = transport::hca::open_rdma,
-                            .introducer = *introducer_,
-                            .worker = *hca_worker_,
-                            .may_ask = [this](transport::HostId host) { return tcp_->is_up(host); },
-                            .refused = std::move(refused)},
-      *loop_, clock_, *fabric_);
-  fabric_->use(*hca_);
-  incoming_calls_->on(transport::hca::kPipeOffer,
-                      [this](calls::IncomingCall& call, const calls::Said& first) {
-                        transport::hca::answer_pipe_offer(*hca_, call, first);
-                      });
-}
-
-void Daemon::make_moves() {
-  side_ = std::make_unique<moves::ShardSide>(*loop_, clock_, *adapters_);
-  const moves::FindMonitor find_monitor = [this](const std::string& adapter) {
-    return side_->monitor(adapter);
-  };
-  upgrades_ = std::make_unique<moves::Upgrades>(*side_);
-  checkpoints_ = std::make_unique<moves::Checkpoints>(*side_, find_monitor);
-  if (membership_ != nullptr)
-    motions_ = std::make_unique<moves::Motions>(*membership_->plane(), *side_, *host_calls_, *incoming_calls_,
-                                                find_monitor);
 }
 
 Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
@@ -207,12 +136,125 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
   return {};
 }
 
+Result<void> Daemon::make_adapters(const control::Config& config) {
+  natives_ = std::make_unique<adapters::NativeLinks>(config.roce);
+  adapters_ = std::make_unique<adapters::AdapterSet>(*fabric_, *loop_, clock_, membership_.get(),
+                                                     config.budgets, reaper_.get(), natives_.get(),
+                                                     keeper_ ? &keeper_->keeping() : nullptr);
+  if (keeper_ != nullptr) {
+    // A member of a cluster learns later which VMs it has, so it takes back every kept adapter.
+    adapters_->give_back(keeper_->given([&config](const std::string& name) {
+      return config.cluster ||
+             std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
+    }));
+  }
+  for (const control::AdapterConfig& each : config.adapters) {
+    auto added = adapters_->add_static(each);
+    if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
+  }
+  return {};
+}
+
+Result<void> Daemon::connect_store(const std::optional<control::ClusterConfig>& config,
+                                   const control::Plane::StopAsked& stop_asked) {
+  return config ? membership_->connect(make_store(*config), stop_asked) : Result<void>();
+}
+
+Result<void> Daemon::make_host_calls(const std::optional<control::ClusterConfig>& config) {
+  if (!config) return {};
+  auto tls = make_tls(*config);
+  if (!tls) return Failure(std::move(tls).error());
+  const auto find_route =
+      [&plane = *membership_->plane()](const std::string& host) -> std::optional<calls::Route> {
+    const auto inventory = plane.inventory();
+    const auto self = inventory->hosts.find(plane.host());
+    const auto other = inventory->hosts.find(host);
+    if (self == inventory->hosts.end() || other == inventory->hosts.end()) return std::nullopt;
+    const IpAddress* const from = self->second.tagged_address();
+    const IpAddress* const to = other->second.tagged_address();
+    if (from == nullptr || to == nullptr) return std::nullopt;
+    return calls::Route{*from, *to};
+  };
+  host_calls_ = std::make_unique<calls::HostCalls>(config->host_name, find_route, *std::move(tls),
+                                                   tcp_->congestion_control());
+  return {};
+}
+
+void Daemon::make_hca(const std::optional<control::ClusterConfig>& config) {
+  if (!config) return;
+  introducer_ = std::make_unique<transport::hca::CallIntroducer>(*host_calls_);
+  hca_worker_ = std::make_unique<transport::hca::WorkerThread>();
+  std::string refused;
+  if (!config->hca_enabled) refused = "[hca] enabled is false on this host";
+  if (config->hca_require_encryption)
+    refused = "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt";
+  hca_ = std::make_unique<transport::Hca>(
+      transport::HcaOptions{.open = transport::hca::open_rdma,
+                            .introducer = *introducer_,
+                            .worker = *hca_worker_,
+                            .may_ask = [this](transport::HostId host) { return tcp_->is_up(host); },
+                            .refused = std::move(refused)},
+      *loop_, clock_, *fabric_);
+  fabric_->use(*hca_);
+  incoming_calls_->on(transport::hca::kPipeOffer,
+                      [this](calls::IncomingCall& call, const calls::Said& first) {
+                        transport::hca::answer_pipe_offer(*hca_, call, first);
+                      });
+}
+
 void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version) {
+  snapshots_ = std::make_unique<snapshots::ShardSnapshots>(*loop_, *adapters_, *fabric_, tcp_.get(),
+                                                           hca_.get(), roce_.get(), sandbox_counters);
   adapter_links_ = std::make_unique<adapters::ShardLinks>(*loop_, *adapters_);
   captures_ = std::make_unique<adapters::ShardCaptures>(*loop_, *adapters_, *reaper_, version);
   faults_ = std::make_unique<adapters::ShardFaults>(
       *loop_, clock_, *adapters_, *fabric_, roce_.get(), *reaper_,
       config.fault_injection ? adapters::Injection::kAllowed : adapters::Injection::kRefused);
+}
+
+void Daemon::make_moves() {
+  side_ = std::make_unique<moves::ShardSide>(*loop_, clock_, *adapters_);
+  const moves::FindMonitor find_monitor = [this](const std::string& adapter) {
+    return side_->monitor(adapter);
+  };
+  upgrades_ = std::make_unique<moves::Upgrades>(*side_);
+  checkpoints_ = std::make_unique<moves::Checkpoints>(*side_, find_monitor);
+  if (membership_ != nullptr)
+    motions_ = std::make_unique<moves::Motions>(*membership_->plane(), *side_, *host_calls_, *incoming_calls_,
+                                                find_monitor);
+}
+
+Result<void> Daemon::listen(const control::Config& config, const std::string& version) {
+  auto api = api::ApiServer::listen(config.daemon.api_socket,
+                                    {.version = version,
+                                     .source = *snapshots_,
+                                     .links = *adapter_links_,
+                                     .captures = *captures_,
+                                     .faults = *faults_,
+                                     .upgrades = *upgrades_,
+                                     .checkpoints = *checkpoints_,
+                                     .hca_checker = nic_checks_,
+                                     .plane = membership_ != nullptr ? membership_->plane() : nullptr,
+                                     .motions = motions_.get()},
+                                    config.api);
+  if (!api) return Failure(std::move(api).error());
+  api_ = *std::move(api);
+  return {};
+}
+
+Result<void> Daemon::make_shard_thread(const control::DaemonConfig& config) {
+  auto shard = ShardThread::create(*loop_, config.dedicated_core);
+  if (!shard) return Failure(std::move(shard).error());
+  shard_ = *std::move(shard);
+  return {};
+}
+
+void Daemon::announce() {
+  if (membership_ == nullptr) return;
+  membership_->join();
+  if (keeper_ == nullptr) return;
+  if (auto kept = keeper_->keep_instance(membership_->instance()); !kept)
+    log::warn("this daemon's next start must wait until its lease ends: {}", kept.error().message);
 }
 
 Daemon::~Daemon() {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,12 +68,26 @@ class Daemon {
 
  private:
   Daemon() = default;
-  Result<void> make_tcp(const control::ClusterConfig& config);
-  Result<void> make_host_calls(const control::ClusterConfig& config);
-  void make_hca(const control::ClusterConfig& config);
-  void make_moves();
+  Result<void> build(const control::Config& config, const std::string& version,
+                     const control::Plane::StopAsked& stop_asked, keep::DescriptorStore* store);
+  // The steps of build(), in its order. Those with an optional configuration do nothing without it.
+  Result<void> make_loop(const control::DaemonConfig& config);
+  void make_keeper(keep::DescriptorStore* store);
+  void make_membership(const std::optional<control::ClusterConfig>& config, const std::string& version);
+  void make_fabric();
+  Result<void> make_tcp(const std::optional<control::ClusterConfig>& config);
   Result<void> make_roce(const std::vector<control::RoceConfig>& links);
+  Result<void> make_adapters(const control::Config& config);
+  Result<void> connect_store(const std::optional<control::ClusterConfig>& config,
+                             const control::Plane::StopAsked& stop_asked);
+  Result<void> make_host_calls(const std::optional<control::ClusterConfig>& config);
+  void make_hca(const std::optional<control::ClusterConfig>& config);
   void make_controls(const control::DaemonConfig& config, const std::string& version);
+  void make_moves();
+  Result<void> listen(const control::Config& config, const std::string& version);
+  Result<void> make_shard_thread(const control::DaemonConfig& config);
+  void announce();
+
   void apply(const cluster::ShardView& view);
 
   // In the order of dependence: each borrows from those before it.
