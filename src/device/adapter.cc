@@ -128,6 +128,11 @@ AdapterInfo Adapter::info() const {
     info.driver_version = region_->driver_version;
     info.guest_os = describe_guest_os(region_->guest_os);
   }
+  // A VMM that shares its memory has sent a file descriptor with it. ROMs come without one.
+  if (memory_.map_count() != 0 && memory_.ram_bytes() == 0)
+    info.trouble = kNoSharedMemory;
+  else if (region_defect_)
+    info.trouble = fmt::format("the driver's shared region was refused: {}", describe(*region_defect_));
   info.dma_map_count = memory_.map_count();
   info.dma_ram_bytes = memory_.ram_bytes();
   const auto& entries = engine_.gids().entries();
@@ -172,9 +177,11 @@ std::uint32_t Adapter::try_load_shared_region(std::uint64_t address) {
   if (!loaded) {
     ++counters_.shared_region_errors;
     log_.region_refused(address, loaded.error());
+    region_defect_ = loaded.error();
     return EFAULT;
   }
   region_ = std::move(*loaded);
+  region_defect_.reset();
   state_ = AdapterState::kAttached;
   log_.driver_seen(*region_);
   return 0;
@@ -256,6 +263,7 @@ void Adapter::drop_driver() {
 
 void Adapter::power_on(LifeEvent event) {
   drop_driver();
+  region_defect_.reset();
   registers_.reset();
   interrupts_.reset();
   pci_config_.reset();

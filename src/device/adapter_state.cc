@@ -110,10 +110,10 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
                           const SavedEventRings& saved_rings, const SavedDoorbells& saved_doorbells,
                           Instant now) const {
   // The following belong to this host and are not saved: the memory with its account and refusals, the
-  // client, the adapter's life, and the log.
+  // client, the adapter's life, why its last region was refused, and the log.
   const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, maps_refused, counters,
                log, rates, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
-               adapter_state, region, work, client, stream, link_meanwhile] = *this;
+               adapter_state, region, region_defect, work, client, stream, link_meanwhile] = *this;
   write(writer, kIdentityRecord, identity);
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());

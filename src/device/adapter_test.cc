@@ -161,6 +161,35 @@ TEST_F(AdapterTest, ABadRegionDropsTheOldDriverToo) {
   EXPECT_EQ(guest_.adapter().info().device_counters.shared_region_errors, 1u);
 }
 
+TEST_F(AdapterTest, AVmmThatSharesNoMemoryIsNamedBeforeADriverTries) {
+  guest_.connect();
+  auto& adapter = guest_.adapter();
+  EXPECT_EQ(adapter.info().trouble, "");
+  ASSERT_EQ(adapter.dma_unmap(FakeGuest::kRamBase, 4u << 20), 0);
+  EXPECT_EQ(adapter.info().trouble, "") << "the VMM may still send its memory";
+  vfio_user::DmaMapRequest private_memory;
+  private_memory.iova = FakeGuest::kRamBase;
+  private_memory.size = 4u << 20;
+  private_memory.readable = private_memory.writable = true;
+  ASSERT_EQ(adapter.dma_map(private_memory, Fd()), 0);
+  EXPECT_EQ(adapter.info().trouble, "the VMM shares no memory: memory-backend-memfd,share=on");
+}
+
+TEST_F(AdapterTest, ARefusedRegionIsShownUntilAGoodOne) {
+  guest_.connect();
+  guest_.prepare_region();
+  const auto good = guest_.region;
+  guest_.region = {};
+  guest_.load_region();
+  EXPECT_EQ(guest_.adapter().info().trouble,
+            "the driver's shared region was refused: it is empty: the VMM has a private copy of the guest's "
+            "memory: "
+            "memory-backend-memfd,share=on");
+  guest_.region = good;
+  guest_.load_region();
+  EXPECT_EQ(guest_.adapter().info().trouble, "");
+}
+
 TEST_F(AdapterTest, VmResetKeepsMapsAndEventfds) {
   guest_.bring_up();
   guest_.create_pd();

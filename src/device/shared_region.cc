@@ -1,6 +1,9 @@
 #include "device/shared_region.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <fmt/core.h>
+#include <span>
 
 #include "abi/registers.h"
 #include "guestmem/copy.h"
@@ -23,10 +26,19 @@ bool read_ring(const guestmem::AddressSpace& memory, const abi::RingPages& ring,
   return status == guestmem::DirectoryStatus::kOk;
 }
 
+bool is_empty(const abi::DeviceSharedRegion& region) {
+  return std::ranges::all_of(std::as_bytes(std::span(&region, 1)),
+                             [](std::byte each) { return each == std::byte{}; });
+}
+
 }  // namespace
 
 const char* describe(RegionDefect defect) {
   switch (defect) {
+    case RegionDefect::kNotShared:
+      return kNoSharedMemory;
+    case RegionDefect::kEmpty:
+      return "it is empty: the VMM has a private copy of the guest's memory: memory-backend-memfd,share=on";
     case RegionDefect::kNotMemory:
       return "its address is unaligned or not guest memory";
     case RegionDefect::kDriverVersion:
@@ -47,9 +59,11 @@ tl::expected<SharedRegion, RegionDefect> load_region(const guestmem::AddressSpac
                                                      guestmem::GuestPhys address, PageFrames frames,
                                                      const abi::Caps& caps) {
   const auto refuse = [](RegionDefect defect) { return tl::unexpected<RegionDefect>(defect); };
+  if (memory.ram_bytes() == 0) return refuse(RegionDefect::kNotShared);
   if (address.value % kRegionAlignment != 0) return refuse(RegionDefect::kNotMemory);
   const auto raw = guestmem::read_object<abi::DeviceSharedRegion>(memory, address);
   if (!raw) return refuse(RegionDefect::kNotMemory);
+  if (is_empty(*raw)) return refuse(RegionDefect::kEmpty);
   if (raw->driver_version < kOldestDriver) return refuse(RegionDefect::kDriverVersion);
 
   SharedRegion region;

@@ -20,7 +20,9 @@ namespace pvrdma::device {
 
 // Why a region is refused. The guest causes it, so it is not an Error.
 enum class RegionDefect : std::uint8_t {
+  kNotShared,         // the client has shared no memory at all
   kNotMemory,         // the region is unaligned or not guest memory
+  kEmpty,             // all its bytes are zero: the guest has written somewhere else
   kDriverVersion,     // older than any driver with this layout
   kCommandSlot,       // not a page of readable guest memory
   kResponseSlot,      // not a page of writable guest memory
@@ -28,6 +30,7 @@ enum class RegionDefect : std::uint8_t {
   kNotificationRing,  // as kAsyncRing
 };
 const char* describe(RegionDefect defect);
+inline constexpr const char* kNoSharedMemory = "the VMM shares no memory: memory-backend-memfd,share=on";
 
 struct SharedRegion {
   std::uint32_t driver_version = 0;

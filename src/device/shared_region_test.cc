@@ -78,6 +78,19 @@ TEST_F(SharedRegionTest, RefusesWhatIsNoMemory) {
   }
 }
 
+TEST_F(SharedRegionTest, SaysThatTheVmmSharesNoMemory) {
+  guestmem::AddressSpace unshared;
+  ASSERT_TRUE(unshared.map(GuestPhys{0}, 1 << 20, Fd(), 0, true, true));
+  const auto region = load_region(unshared, address_, PageFrames::k64Bit, caps_);
+  ASSERT_FALSE(region);
+  EXPECT_STREQ(describe(region.error()), "the VMM shares no memory: memory-backend-memfd,share=on");
+}
+
+TEST_F(SharedRegionTest, SaysThatTheVmmHasAPrivateCopy) {
+  raw_ = {};
+  expect_refused(RegionDefect::kEmpty);
+}
+
 TEST_F(SharedRegionTest, RefusesADriverBeforeTheFirst) {
   raw_.driver_version = 16;
   expect_refused(RegionDefect::kDriverVersion);

@@ -36,6 +36,8 @@ std::string lost_text(const Json& gid) {
 std::string adapter_text(const Json& adapter) {
   Properties properties(text_at(adapter, "name"));
   properties.add("State", text_at(adapter, "state"));
+  if (const auto trouble = adapter.value("trouble", std::string()); !trouble.empty())
+    properties.add("Trouble", trouble);
   properties.add("MAC", text_at(adapter, "mac"));
   properties.add("Hardware Version", digits_at(adapter, "hardware_version"));
   properties.add("RoCE", text_at(adapter, "roce"));

@@ -518,6 +518,12 @@ TEST(AdapterCommands, ListAdapters) {
             "VM-01  active  52:54:00:12:34:51  14  v2      3     65536         8  /run/a.sock\n");
 }
 
+TEST(AdapterCommands, ShowWhyADriverCannotWork) {
+  const std::string shared = R"({"trouble":"the VMM shares no memory",)" + std::string(kAdapter).substr(1);
+  EXPECT_TRUE(shown("adapter get VM-01", shared)
+                  .starts_with("VM-01\n   State: active\n   Trouble: the VMM shares no memory\n   MAC: "));
+}
+
 TEST(AdapterCommands, ShowOneAdapter) {
   EXPECT_EQ(shown("adapter get VM-01", kAdapter),
             "VM-01\n"

@@ -174,6 +174,7 @@ AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.link_up = info.link_up;
   adapter.driver_version = info.driver_version;
   adapter.guest_os = info.guest_os;
+  adapter.trouble = info.trouble;
   adapter.memory_bytes = info.dma_ram_bytes;
   adapter.pinned_bytes = copy.hca_memory.pinned_bytes;
   adapter.pinned_trouble = copy.hca_memory.trouble;
