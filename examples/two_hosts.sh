@@ -3,7 +3,8 @@
 # uplinks and a port group, hosts, tagged VMkernel adapters, firewall ruleset, VMs with PVRDMA adapters and reserved
 # memory.
 #
-# Run it once, on either host, when pvrdmad runs on both with one store (pvrdmad.toml(5), [host] and [store]).
+# Run it on either host when pvrdmad runs on both with one store (pvrdmad.toml(5), [host] and [store]). It can be run
+# again: what is there already stays as it is.
 set -euo pipefail
 
 usage() {
@@ -28,21 +29,34 @@ step() {
   echo "\$ pvrdmactl $*"
   "$ctl" "$@"
 }
+# A step that makes an object. If the object is there, the daemon's refusal says "already".
+make() {
+  echo "\$ pvrdmactl $*"
+  local refusal
+  if ! { refusal=$("$ctl" "$@" 2>&1 >&3); } 3>&1; then
+    echo "$refusal" >&2
+    [[ $refusal == *" already"* ]] || exit 1
+  fi
+}
 
 echo "== 1. a distributed switch with two uplinks, and a port group"
-step dvs create "$switch" --uplinks 2
-step dvs portgroup add "$switch" "$portgroup" --vlan "${VLAN:-0}"
+make dvs create "$switch" --uplinks 2
+make dvs portgroup add "$switch" "$portgroup" --vlan "${VLAN:-0}"
 
 echo "== 2. the hosts and their physical NICs"
 for host in "$host1" "$host2"; do
-  step dvs add-host "$switch" "$host"
+  make dvs add-host "$switch" "$host"
   step dvs uplink set "$switch" "$host" uplink1 vmnic0
   if ((${NICS:-2} > 1)); then step dvs uplink set "$switch" "$host" uplink2 vmnic1; fi
 done
 
 echo "== 3. a tagged VMkernel adapter and the firewall ruleset on each host"
 tag() {
-  step network ip interface add -H "$1" -i vmk2 --address "$2"
+  local interfaces
+  interfaces=$("$ctl" network ip interface list -H "$1")
+  if ! grep -qx " *IP Address: $2" <<<"$interfaces"; then
+    step network ip interface add -H "$1" -i vmk2 --address "$2"
+  fi
   step system settings advanced set -H "$1" -o /Net/PVRDMAVmknic -s vmk2
   step network firewall ruleset set -H "$1" -e true -r pvrdma
 }
@@ -50,8 +64,8 @@ tag "$host1" "$address1"
 tag "$host2" "$address2"
 
 echo "== 4. VMs with PVRDMA adapters and all memory reserved"
-step vm create VM-01 --host "$host1" --hw 14 --memory 512 --reserve all --portgroup "$portgroup" --protocol v2
-step vm create VM-02 --host "$host2" --hw 14 --memory 512 --reserve all --portgroup "$portgroup" --protocol v2
+make vm create VM-01 --host "$host1" --hw 14 --memory 512 --reserve all --portgroup "$portgroup" --protocol v2
+make vm create VM-02 --host "$host2" --hw 14 --memory 512 --reserve all --portgroup "$portgroup" --protocol v2
 
 echo "== done: power the VMs on with"
 echo "   on $host1: eval qemu-system-x86_64 ... \"\$(pvrdmactl vm qemu-args VM-01)\""

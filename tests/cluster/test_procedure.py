@@ -17,6 +17,7 @@ def _connected(fleet: Fleet) -> bool:
 def test_the_guide(own_fleet: Fleet) -> None:
     printed = own_fleet.follow_the_guide()
     assert "vm qemu-args VM-02" in printed
+    own_fleet.follow_the_guide()  # it can be run again
     until("both hosts are connected", lambda: _connected(own_fleet))
     with own_fleet.checker("VM-01", "VM-02") as checker:
         checker.advance(50)
