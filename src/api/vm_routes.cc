@@ -15,7 +15,8 @@ namespace pvrdma::api {
 namespace {
 
 Reply no_vm(const std::string& name) {
-  return refuse(ErrorKind::kNotFound, fmt::format("there is no VM {}: see the list of VMs", name));
+  return refuse(ErrorKind::kNotFound,
+                fmt::format("there is no VM \"{}\": pvrdmactl vm list shows them", name));
 }
 
 struct Sides {

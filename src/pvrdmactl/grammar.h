@@ -77,7 +77,8 @@ struct Command {
   // omitted if its argument has no value.
   std::string path;
   std::uint32_t answer_seconds = 15;  // the longest wait for the answer; a change waits for the store
-  // Completes values with the daemon's help, before the request.
+  // Completes values with the daemon's help, before the request. Its errors of the kind kInvalid are mistakes
+  // on the command line.
   Result<void> (*complete)(Values& values, const Ask& ask) = nullptr;
   // Selects the part of the answer to show, as text or JSON; null: all of it. May throw Json::exception.
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;

@@ -36,6 +36,11 @@ int fail_with(const Error& error, int code) {
   return code;
 }
 
+// Of a command that was parsed.
+int fail_with(const Error& error) {
+  return fail_with(error, error.kind == ErrorKind::kInvalid ? kExitUsage : kExitFailed);
+}
+
 int print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return kExitDone;
@@ -156,11 +161,11 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   const Command& command = *invocation.command;
   const Get get = [&endpoint](const std::string& path) { return send(endpoint, {Method::kGet, path, ""}); };
   if (auto completed = complete(command, invocation.values, get); !completed) {
-    return fail_with(completed.error(), kExitFailed);
+    return fail_with(completed.error());
   }
   if (command.transfer == Transfer::kCapture) return capture(endpoint, command, invocation.values);
   const auto answer = answer_of(endpoint, command, invocation.values, get);
-  if (!answer) return fail_with(answer.error(), kExitFailed);
+  if (!answer) return fail_with(answer.error());
   const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
   const auto text = show(command, invocation.values, *answer, format);
   return text ? print(*text) : fail_with(text.error(), kExitFailed);

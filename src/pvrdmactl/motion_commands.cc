@@ -17,7 +17,7 @@ std::uint64_t mib_at(const Json& object, const char* key) {
 }
 
 std::string motion_text(const Json& motion) {
-  if (!motion.contains("state")) return {};  // the command only checked whether the VM may move
+  if (!motion.contains("state")) return "The VM may move to that host. Nothing was moved.\n";  // --check
   const std::string state = text_at(motion, "state");
   std::string text =
       fmt::format("{}: {} -> {}\n", text_at(motion, "vm"), text_at(motion, "from"), text_at(motion, "to"));
@@ -67,8 +67,9 @@ Argument flag(std::string name, std::string help) {
 Result<void> check_migrate(Values& values, const Ask& /*ask*/) {
   const bool cancels = values.contains("cancel");
   if (cancels && (values.contains("to") || values.contains("check")))
-    return fail("--cancel cancels a motion: give no other option with it");
-  if (!cancels && !values.contains("to")) return fail("--to is missing: give the host that the VM moves to");
+    return fail(ErrorKind::kInvalid, "--cancel cancels a motion: give no other option with it");
+  if (!cancels && !values.contains("to"))
+    return fail(ErrorKind::kInvalid, "--to is missing: give the host that the VM moves to");
   return {};
 }
 

@@ -29,6 +29,7 @@ Result<std::string> device_of(const Values& values, std::string_view option) {
   const std::string& name = values.find(option)->second;
   if (is_interface_name(name)) return name;
   return fail(
+      ErrorKind::kInvalid,
       fmt::format("--{}: \"{}\" is not a network device: it takes 1 to 15 letters, digits, '.', '_' and '-'",
                   option, name));
 }
@@ -93,6 +94,7 @@ Result<RoceRules::Guest> guest_of(const Json& vms, std::string_view pair) {
   const std::size_t equals = pair.find('=');
   if (equals == std::string_view::npos || !is_interface_name(pair.substr(equals + 1))) {
     return fail(
+        ErrorKind::kInvalid,
         fmt::format("--taps: \"{}\" is not a VM and its tap: write VM-01=tap1, with commas between", pair));
   }
   const std::string name(pair.substr(0, equals));
@@ -110,6 +112,7 @@ Result<std::vector<RoceRules::Guest>> guests_of(const Json& vms, const Values& v
   const auto taps = values.find("taps");
   if (taps == values.end()) {
     return fail(
+        ErrorKind::kInvalid,
         fmt::format("{} needs --taps, each VM with the tap of its vmxnet3 adapter, as VM-01=tap1: the VMs of "
                     "that host and network are {}",
                     kCommand, names_of(vms, "name")));
@@ -122,6 +125,7 @@ Result<std::vector<RoceRules::Guest>> guests_of(const Json& vms, const Values& v
     if (!guest) return Failure(std::move(guest).error());
     if (!used.insert(guest->tap).second || !used.insert(guest->mac).second) {
       return fail(
+          ErrorKind::kInvalid,
           fmt::format("--taps: \"{}\" has a VM or tap that is given twice: give each once", taps->second));
     }
     guests.push_back(*std::move(guest));

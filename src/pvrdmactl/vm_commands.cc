@@ -128,7 +128,8 @@ std::string upgraded_text(const Json& answer) {
 // --restore and --incoming are one parameter of the request.
 Result<void> choose_incoming(Values& values, const Ask& /*ask*/) {
   if (!values.contains("restore")) return {};
-  if (values.contains("incoming")) return fail("--incoming or --restore: give only one of them");
+  if (values.contains("incoming"))
+    return fail(ErrorKind::kInvalid, "--incoming or --restore: give only one of them");
   values["incoming"] = "file";
   return {};
 }

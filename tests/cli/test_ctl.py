@@ -166,6 +166,9 @@ def test_output_nobody_can_take_is_exit_code_1() -> None:
     ("adapter get", "pvrdmactl adapter get needs NAME: see pvrdmactl adapter get --help"),
     ("adapter get a/../b", 'NAME: "a/../b" is not a name: it takes 1 to 64 letters, digits, \'.\', \'_\' and \'-\': see '
                            "pvrdmactl adapter get --help"),
+    ("vm migrate VM-01", "--to is missing: give the host that the VM moves to"),
+    ("vm migrate VM-01 --cancel --check", "--cancel cancels a motion: give no other option with it"),
+    ("vm qemu-args VM-01 --incoming --restore", "--incoming or --restore: give only one of them"),
     ("version --server http://h:1", 'the server "http://h:1" must be https://HOST:PORT, an IPv6 address in brackets: '
                                     "see pvrdmactl --help"),
     ("version --server https://h:1", "the server https://h:1 asks for a token: give --token-file or set "
