@@ -88,7 +88,7 @@ struct CreateQpRequest {
   std::uint32_t lkey;
   std::uint32_t access_flags;
   std::uint16_t
-      total_chunks;  // pages: one of ring state, then send, then receive; the guest truncates silently
+      total_chunks;  // pages: 1 of ring state, send, receive; a guest that needs more sends the low 16 bits
   std::uint16_t send_chunks;  // pages of the send ring
   std::uint16_t max_atomic_arg;
   std::uint8_t sq_sig_all;

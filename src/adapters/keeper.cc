@@ -197,8 +197,8 @@ void Keeper::store(const Collected& collected) {
   }
 }
 
-// The old record is no longer valid. It is removed first, because systemd keeps only one descriptor of an
-// open file, the first.
+// Removes the old record first: it is no longer valid. Old descriptors go before new ones come, because
+// systemd keeps only the first of several descriptors of one open file.
 Result<void> Keeper::store(const KeptAdapter& kept) {
   std::set<std::string> wanted;
   for (const KeptId id : kept.ids) wanted.insert(fmt::format("{}/{}", kept.name, id));

@@ -1,11 +1,11 @@
 // Keeper: makes sure that the daemon's next process finds what it needs to continue with the adapters of this
 // one, whether this process stops or crashes. ADR 20.
 //
-// While the daemon runs, a thread stores, after each change, what survives a crash: descriptors and what they
-// are, without the guests' objects. At the end, keep_all() stores everything. In the descriptor store, an
-// adapter has one name for each descriptor (NAME/NUMBER) and one for the stream (NAME/record/NUMBER; the
-// highest number counts). @host/instance/TEXT holds the name under which the cluster knows this life of the
-// host.
+// While the daemon runs, a thread stores after each change what the next process needs after a crash: the
+// descriptors, and a stream that says what each of them is. That stream is without the guests' objects; at
+// the end, keep_all() stores one with all objects. In the descriptor store, an adapter has one name for each
+// descriptor (NAME/NUMBER) and one for the stream (NAME/record/NUMBER; the highest number counts).
+// @host/instance/TEXT holds the name under which the cluster knows this life of the host.
 //
 // Thread: made, asked, started and destroyed by main(), which also calls keep_all(); notice() any.
 #pragma once
@@ -41,9 +41,10 @@ class Keeper {
   Keeper& operator=(const Keeper&) = delete;
 
   Keeping& keeping() { return keeping_; }
-  // The kept records, by adapter. Only the first call returns them. Removes what is useless from the store:
-  // what cannot be read, and what belongs to no adapter for which `may_be` is true. The clients of those
-  // adapters have lost them, and their sockets' paths become free.
+  // The kept records, by adapter. Only the first call returns them. `may_be`: whether this process may have
+  // an adapter of that name. All descriptors of other adapters, and of records that cannot be read, are
+  // removed from the store. The clients of those adapters have lost them, and their sockets' paths become
+  // free.
   std::map<std::string, GivenBack> given(const std::function<bool(const std::string&)>& may_be);
   // The name of this host's last life in the cluster; empty: there was no such life.
   const std::string& instance() const { return instance_; }
@@ -85,7 +86,7 @@ class Keeper {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  bool noticed_ = false;  // guarded by mutex_, as the next members
+  bool noticed_ = false;  // guarded by mutex_, as are stopping_ and has_client_
   bool stopping_ = false;
   std::map<std::string, bool> has_client_;  // by adapter; those that are kept
   std::thread thread_;

@@ -23,7 +23,7 @@ thread_local std::uint64_t allocations_to_fail = 0;
 
 // Precedes the bytes of each allocation.
 struct alignas(std::max_align_t) Head {
-  bool is_ring;  // by its size: nothing else is as long
+  bool is_ring;  // recognised by its size: no other allocation has that size
 };
 
 void* allocate(std::size_t bytes) {

@@ -1,4 +1,5 @@
-// A shard with one adapter, for tests of what other threads ask of it. Its thread begins with start().
+// A shard with one adapter, for tests of the questions that other threads ask it. The shard's thread runs
+// from start() to stop(). A test can ask before start(), too.
 #pragma once
 
 #include <functional>

@@ -34,7 +34,7 @@ Reply finish(CheckpointService& checkpoints, const Call& call) {
   return finished ? ok(text_of(Nothing{})) : refuse(finished.error());
 }
 
-// The body has the JSON of POST .../checkpoint on one line, and the state after it.
+// The body has one line with the JSON that POST .../checkpoint takes, and after it the adapter's state.
 Reply restore(CheckpointService& checkpoints, const Call& call) {
   const auto line_end = call.body.find('\n');
   if (line_end == std::string::npos)

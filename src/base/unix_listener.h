@@ -39,9 +39,10 @@ class UnixListener {
   };
 
   // Binds and listens. Errors, each one sentence with the path and the way out: those of unix_address(),
-  // EADDRINUSE (a living server, or a file that is not a socket), ENOENT (directory), EPERM (the owner), or
-  // bind's errno. `earlier`: a socket that an earlier process listened with at this path; it is used further.
-  // It is ignored if it does not listen at this path or if its file is gone.
+  // EADDRINUSE (a living server, or a file that is not a socket), ENOENT (the directory is missing), EPERM
+  // (the daemon may not give the file to the owner), or bind's errno. `earlier`: a listening socket that an
+  // earlier process has left; it is used instead of a new one. It is ignored if it does not listen at this
+  // path or if its file is gone.
   static Result<std::unique_ptr<UnixListener>> listen(std::string path, const Options& options,
                                                       Fd earlier = {});
 

@@ -57,7 +57,8 @@ TEST_F(UnixListenerTest, ListensWhereNothingIs) {
   EXPECT_EQ(connect(client()), 0);
 }
 
-// One process plays both: `kept` stands for a descriptor of the earlier process.
+// The test plays two processes: `first` is the earlier one's, and `kept` the descriptor that it leaves to the
+// next one.
 TEST_F(UnixListenerTest, GoesOnWithASocketThatListensThere) {
   auto first = listen(path_).value();
   Fd kept(::dup(first->fd()));

@@ -16,7 +16,7 @@
 
 namespace pvrdma::verbs {
 
-// A QP number, 24 bits: generation << kQpnSlotBits | slot of the QP table, which has fewer than 2^16
+// A QP number has 24 bits: generation << kQpnSlotBits | slot. The QP table has fewer than 2^16 slots
 // (reference 2.3).
 inline constexpr std::uint32_t kQpnSlotBits = 16;
 inline constexpr std::uint32_t kQpnSlotMask = (1U << kQpnSlotBits) - 1;
@@ -66,7 +66,8 @@ struct Engine::Impl {
 
   // Checks that the request's values are consistent.
   Outcome<QpParts> check_qp(const CreateQp& request) const;
-  // The limits bound the number of UD QPs only; other types always have room.
+  // Whether one more QP of this type is allowed. Limits::max_ud_qp bounds UD QPs; the other types have no
+  // bound of their own.
   bool has_room_for(abi::QpType type) const;
   QueuePair& insert_qp(const QueuePair::Identity& identity, const QpParts& parts,
                        guestmem::GuestRing send_ring, std::optional<guestmem::GuestRing> receive_ring,

@@ -1,5 +1,5 @@
-// Outage: why a link is down and when it tries again. The pause between attempts grows. Each new reason is
-// logged once. Thread: shard-owned.
+// Outage: why a link is down, and when its owner tries to bring it up again. The pause between attempts grows
+// from kRetryFirst to kRetryMax. Each new reason is logged once. Thread: shard-owned.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ class Outage {
   // `what` names the link. The first attempt is due at once.
   explicit Outage(std::string what) : what_(std::move(what)) {}
 
-  // The link is down, or still down. `why`: a clause; `code`: an errno that adds detail, or 0.
+  // The link has gone down, or an attempt to bring it up has failed. `why`: a clause; `code`: an errno that
+  // adds detail, or 0.
   void begin(std::string_view why, int code, Instant now);
   // The link is down, and trying again is useless.
   void begin_for_ever(std::string_view why);

@@ -35,7 +35,7 @@ class RoceTest : public verbs::ConnectedQp, public NativeInbound {
   }
   void on_room(SegmentId) override {}
 
-  // A write that the peer sends.
+  // The frame of an RDMA write that the peer sends.
   Frame frame() const {
     Frame made;
     made.envelope.source = kPeer.gid;
