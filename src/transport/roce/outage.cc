@@ -19,7 +19,7 @@ void Outage::begin(std::string_view why, int code, Instant now) {
   try {
     std::string text(why);
     if (code != 0) text.append(": ").append(std::generic_category().message(code));
-    if (text != why_) log::warn("roce: {} is down: {}; trying again each second", what_, text);
+    if (text != why_) log::warn("roce: {} is down: {}; trying again", what_, text);
     why_ = std::move(text);
   } catch (const std::bad_alloc&) {
     why_ = "no memory";  // short enough that std::string does not allocate
