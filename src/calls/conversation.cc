@@ -124,7 +124,8 @@ Result<std::optional<Said>> Conversation::listen(Instant until) {
     received_.resize(before + (got ? *got : 0));
     if (!got && got.error().code == ETIMEDOUT) return std::nullopt;
     if (!got) return Failure(got.error());
-    if (*got == 0) return fail(EPIPE, fmt::format("host {} ended the connection", host_));
+    if (*got == 0)
+      return fail(ErrorKind::kUnavailable, EPIPE, fmt::format("host {} ended the connection", host_));
   }
 }
 
@@ -164,8 +165,9 @@ Result<Said> Conversation::expect(const char* what, Instant until) {
 }
 
 Failure Conversation::given_up(const Said& said) const {
-  if (said.is("refused")) return fail(ECANCELED, why_of(said));
-  if (said.is("over")) return fail(ECANCELED, fmt::format("host {} gives up: {}", host_, why_of(said)));
+  if (said.is("refused")) return fail(ErrorKind::kConflict, ECANCELED, why_of(said));
+  if (said.is("over"))
+    return fail(ErrorKind::kUnavailable, ECANCELED, fmt::format("host {} gives up: {}", host_, why_of(said)));
   return fail(EPROTO,
               fmt::format("host {} says \"{}\", which was not expected", host_, printable(said.word)));
 }

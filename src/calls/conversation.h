@@ -72,11 +72,11 @@ class Conversation {
   Result<void> end(const std::string& why);     // "over"
   // Sends any text. Only tests need it.
   Result<void> say_text(const schema::ParsedJson& text, std::span<const std::byte> bytes = {});
-  // Nothing: no message came before `until`. Errors: those of the channel; EPIPE: the other host has ended
-  // the connection; EPROTO.
+  // Nothing: no message came before `until`. Errors: those of the channel; EPIPE (kUnavailable): the other
+  // host has ended the connection; EPROTO.
   Result<std::optional<Said>> listen(Instant until);
   // The next message, which must be `what`. Further errors: ETIMEDOUT (kUnavailable); ECANCELED: the other
-  // host refuses or gives up, with its own text.
+  // host refuses (kConflict) or gives up (kUnavailable), with its own text.
   Result<Said> expect(const char* what, Instant until);
   void interrupt() { channel_->interrupt(); }
   // From now on messages may have up to kBytesMax bytes. Before this call a message with bytes is an error.

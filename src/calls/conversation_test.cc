@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,14 @@ class Heard {
     conversation = std::make_unique<Conversation>(std::move(echo), "esx-02");
   }
   std::unique_ptr<Conversation> conversation;
+};
+
+// A channel whose other end has ended the connection.
+class EndedChannel final : public ByteChannel {
+ public:
+  Result<void> send(std::span<const std::byte>, Instant) override { return {}; }
+  Result<std::size_t> receive(std::span<std::byte>, Instant) override { return std::size_t{0}; }
+  void interrupt() override {}
 };
 
 std::string framed(const std::string& text, std::size_t bytes = 0) {
@@ -121,11 +130,20 @@ TEST(ConversationTest, TellsARefusalFromASurprise) {
       Heard(framed(R"({"say": "refused", "why": "no room"})")).conversation->expect("qemu", {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ECANCELED);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
   EXPECT_EQ(refused.error().message, "no room");
   const auto other = Heard(framed(R"({"say": "loaded"})")).conversation->expect("qemu", {});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, EPROTO);
   EXPECT_EQ(Heard("").conversation->expect("qemu", {}).error().code, ETIMEDOUT);
+}
+
+TEST(ConversationTest, AnEndedConnectionMayBeMadeAgain) {
+  Conversation conversation(std::make_unique<EndedChannel>(), "esx-02");
+  const auto said = conversation.expect("qemu", {});
+  ASSERT_FALSE(said);
+  EXPECT_EQ(said.error().code, EPIPE);
+  EXPECT_EQ(said.error().kind, ErrorKind::kUnavailable);
 }
 
 TEST(ConversationTest, AReasonThatIsNoneIsNotNeeded) {
@@ -143,6 +161,7 @@ TEST(ConversationTest, AReasonIsFitForALog) {
   const auto over = Heard(framed(text.dump())).conversation->expect("qemu", {});
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().code, ECANCELED);
+  EXPECT_EQ(over.error().kind, ErrorKind::kUnavailable);
   EXPECT_TRUE(over.error().message.starts_with("host esx-02 gives up: no?room ?[31mxxx"))
       << over.error().message;
   EXPECT_LT(over.error().message.size(), 600U);

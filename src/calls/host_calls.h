@@ -35,7 +35,8 @@ class HostCalls {
         tls_(std::move(tls)),
         congestion_control_(std::move(congestion_control)) {}
 
-  // Blocks for a bounded time. The error is one sentence that names the host.
+  // Blocks for a bounded time. The error (kUnavailable) is one sentence that names the host. Its code is
+  // EHOSTUNREACH if there is no route, or that of Call::dial().
   Result<std::unique_ptr<Conversation>> call(const std::string& host) const;
 
  private:

@@ -80,6 +80,8 @@ class MotionService {
   // moving, or too many motions run; otherwise a rule forbids it.
   virtual Result<MotionState> start(const MotionWish& wish) = 0;
   // Checks on both hosts what can be checked without moving anything. Blocks for some seconds at most.
+  // Errors: those of start(); also kConflict: the VM's QEMU is not in the state that a motion needs, or the
+  // other host refuses the VM; kUnavailable: the other host or the QEMU does not answer.
   virtual Result<void> check(const MotionWish& wish) = 0;
   // The newest motion of each VM of this host, sorted by VM.
   virtual std::vector<MotionState> list() = 0;

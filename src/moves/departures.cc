@@ -95,9 +95,13 @@ Result<void> Departures::check(const motion::MotionWish& wish) {
   if (!plan) return Failure(std::move(plan).error());
   const auto there = calls_.call(wish.to);
   if (!there) return Failure(there.error());
-  return motion::Source::create(std::move(plan->motion), std::move(plan->wish), side_, arbiter_, **there,
-                                nullptr, nullptr)
-      ->check();
+  auto checked = motion::Source::create(std::move(plan->motion), std::move(plan->wish), side_, arbiter_,
+                                        **there, nullptr, nullptr)
+                     ->check();
+  // The VM exists, but its QEMU or adapter does not.
+  if (!checked && (checked.error().kind == ErrorKind::kNotFound || checked.error().code == ECONNREFUSED))
+    return Failure(std::move(checked).error().as(ErrorKind::kConflict));
+  return checked;
 }
 
 Result<MotionState> Departures::start(const motion::MotionWish& wish) {

@@ -17,6 +17,7 @@
 #include "control/model/records.h"
 #include "motion/fake_adapter_side.h"
 #include "support/fake_store.h"
+#include "transport/tcp/raw_peer.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::moves {
@@ -85,9 +86,11 @@ class MotionsTest : public testing::Test {
   class Host {
    public:
     Host(control::Plane& plane, motion::AdapterSide& side, FindMonitor find_monitor)
-        : outgoing_(
-              plane.host(), [&plane](const std::string& host) { return route(plane, host); }, nullptr,
-              "cubic"),
+        : Host(plane, side, std::move(find_monitor),
+               [&plane](const std::string& host) { return route(plane, host); }) {}
+    Host(control::Plane& plane, motion::AdapterSide& side, FindMonitor find_monitor,
+         calls::FindRoute find_route)
+        : outgoing_(plane.host(), std::move(find_route), nullptr, "cubic"),
           motions_(plane, side, outgoing_, incoming_, std::move(find_monitor), Duration{}) {}
     ~Host() { stop(); }
     void stop() {
@@ -224,6 +227,27 @@ TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
   EXPECT_NE((*here)->list().at(0).error.find("host esx-02 at 127.0.0.2 cannot be called"), std::string::npos)
       << (*here)->list().at(0).error;
   EXPECT_EQ((*here)->counters().stayed, 1U);
+}
+
+TEST_F(MotionsTest, ACheckSaysWhatAFailureMeansForTheClient) {
+  using transport::tcp::address_of;
+  const auto kind = [](Host& here, const std::string& vm) {
+    const auto checked = here->check({.vm = vm, .to = "esx-02"});
+    EXPECT_FALSE(checked);
+    return checked ? ErrorKind::kInternal : checked.error().kind;
+  };
+  EXPECT_EQ(kind(*motions(*one_), "VM-09"), ErrorKind::kNotFound);
+  EXPECT_EQ(kind(*motions(*one_), "VM-01"), ErrorKind::kNotFound) << "there is no adapter";
+  Host here(
+      *one_, side_, [](const std::string&) -> Result<std::string> { return std::string("/nowhere/qmp"); },
+      [](const std::string&) {
+        return calls::Route{address_of(1), address_of(2)};
+      });
+  EXPECT_EQ(kind(here, "VM-01"), ErrorKind::kUnavailable) << "the other host cannot be called";
+  transport::tcp::RawListener listener(address_of(2));
+  std::thread there([&] { EXPECT_TRUE(listener.accept_as("esx-02").ended()); });
+  EXPECT_EQ(kind(here, "VM-01"), ErrorKind::kConflict) << "the VM has no QEMU";
+  there.join();
 }
 
 TEST_F(MotionsTest, NoneBeginsWithoutTheStore) {

@@ -129,8 +129,10 @@ Result<void> Call::wait(Instant until) {
 }
 
 Failure Call::ended(Io io) const {
-  if (io == Io::kClosed) return fail(EPIPE, fmt::format("host {} ended the connection", peer_));
-  return fail(EPIPE, fmt::format("the connection to host {} broke: {}", peer_, stream_->trouble()));
+  return fail(ErrorKind::kUnavailable, EPIPE,
+              io == Io::kClosed
+                  ? fmt::format("host {} ended the connection", peer_)
+                  : fmt::format("the connection to host {} broke: {}", peer_, stream_->trouble()));
 }
 
 Result<void> Call::send(std::span<const std::byte> bytes, Instant until) {

@@ -135,6 +135,18 @@ TEST_F(CallTest, SaysWhyItIsNotTaken) {
   EXPECT_EQ(refused.error().code, ECONNREFUSED) << refused.error().message;
 }
 
+TEST_F(CallTest, ACallThatBreaksMayBeMadeAgain) {
+  const auto here = dial();
+  ASSERT_TRUE(here) << here.error().message;
+  auto there = taken();
+  ASSERT_NE(there, nullptr);
+  there.reset();
+  const auto sent = send(**here, std::string(16'000'000, 'x'));
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().code, EPIPE) << sent.error().message;
+  EXPECT_EQ(sent.error().kind, ErrorKind::kUnavailable);
+}
+
 TEST_F(TlsCallTest, ComparesNames) {
   const auto liar = tls::Context::mutual(certificates_->issue("esx8")).value();
   const auto refused = dial("esx9", "esx1", liar.get());
