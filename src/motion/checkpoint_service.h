@@ -41,8 +41,9 @@ class CheckpointService {
   // kNotFound: there is no checkpoint, or not all of it was delivered; otherwise the QEMU does not end.
   virtual Result<void> finish(const std::string& adapter) = 0;
   // Restores a VM in a QEMU that waits for it, with the state that a checkpoint gave. Blocks until the VM
-  // runs, ten minutes at most. Errors: kNotFound: no such adapter; kInvalid: the state or the
-  // name of the file is refused; otherwise kConflict.
+  // runs, ten minutes at most. Errors: kNotFound: no such adapter; kInvalid: the state, the name of the file
+  // or the monitor's path is refused; kUnavailable: the shard or the QEMU did not answer in time; otherwise
+  // kConflict.
   virtual Result<RestoreReport> restore(const CheckpointWish& wish, std::string_view state) = 0;
   // A saved state as text, one field per line. Invalid input is printed up to the error.
   virtual std::string print_state(std::string_view state) = 0;

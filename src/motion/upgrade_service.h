@@ -35,8 +35,9 @@ class UpgradeService {
  public:
   virtual ~UpgradeService() = default;
 
-  // Blocks until it is over, half a minute at most. Errors: kNotFound: no such adapter; otherwise
-  // kConflict: the sentence says what failed and which QEMU has the VM now.
+  // Blocks until it is over, half a minute at most. Errors: kNotFound: no such adapter; kInvalid: a
+  // monitor's path is refused; kUnavailable: the shard or a QEMU did not answer in time; otherwise kConflict.
+  // The sentence says what failed and which QEMU has the VM now.
   virtual Result<UpgradeReport> upgrade(const UpgradeWish& wish) = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "device/print_state.h"
 #include "motion/checkpoint.h"
 #include "motion/restore.h"
+#include "moves/as_conflict.h"
 #include "moves/checkpoint_line.h"
 
 namespace pvrdma::moves {
@@ -215,10 +216,7 @@ Result<motion::RestoreReport> Checkpoints::restore(const motion::CheckpointWish&
   if (!report) {
     log::warn("adapter {}: its VM does not go on from {}: {}", wish.adapter, wish.file,
               report.error().message);
-    // Unless the client's own words were refused, the QEMU or the adapter is not in the state that it needs.
-    if (report.error().kind != ErrorKind::kInvalid)
-      return Failure(std::move(report).error().as(ErrorKind::kConflict));
-    return report;
+    return Failure(as_conflict(std::move(report).error()));
   }
   log::info("adapter {}: its VM goes on from {} in QEMU {} (pid {}), after {} us", wish.adapter, wish.file,
             report->qemu.version, report->qemu.pid, microseconds_of(report->took));

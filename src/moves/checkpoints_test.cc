@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -43,7 +45,8 @@ class CheckpointsTest : public testing::Test {
       if (command == "cont") running_ = true;
       if (command == "quit") quit_ = true;
       if (command == "query-status")
-        return FakeQemu::returning({{"status", running_ ? "running" : "postmigrate"}});
+        return FakeQemu::returning(
+            {{"status", waits_ ? "inmigrate" : (running_ ? "running" : "postmigrate")}});
       if (command == "query-migrate") {
         return migrated_ ? FakeQemu::returning({{"status", "completed"}, {"ram", {{"total", 4096}}}})
                          : FakeQemu::returning();
@@ -66,6 +69,7 @@ class CheckpointsTest : public testing::Test {
   }
 
   const std::string path_ = testing::TempDir() + "checkpoints_" + std::to_string(::getpid());
+  std::atomic<bool> waits_ = false;  // the QEMU waits for a VM
   std::atomic<bool> migrated_ = false;
   std::atomic<bool> running_ = true;
   std::atomic<bool> quit_ = false;
@@ -128,6 +132,22 @@ TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
   EXPECT_EQ(checkpoints.start(wish("VM-02")).error().kind, ErrorKind::kConflict);
   streams.erase(streams.begin() + 1);
   EXPECT_TRUE(checkpoints.start(wish("VM-02")));
+}
+
+TEST_F(CheckpointsTest, ARestoreSaysWhatAFailureMeansForTheClient) {
+  waits_ = true;
+  const auto kind = [this](const std::string& fails, std::string_view state) {
+    FailingAdapterSide side(fails);
+    Checkpoints checkpoints(side, find_monitor(path_));
+    const auto restored = checkpoints.restore(wish(), state);
+    EXPECT_FALSE(restored);
+    return restored ? ErrorKind::kInternal : restored.error().kind;
+  };
+  EXPECT_EQ(kind("once side.load", "\x01\x02\x03"), ErrorKind::kUnavailable);
+  EXPECT_EQ(kind("side.load", "\x01\x02\x03"), ErrorKind::kConflict);
+  EXPECT_EQ(kind("", "another"), ErrorKind::kInvalid);
+  waits_ = false;
+  EXPECT_EQ(kind("", "\x01\x02\x03"), ErrorKind::kConflict) << "the QEMU runs a VM";
 }
 
 TEST_F(CheckpointsTest, WhatFailsIsTheLastLine) {

@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
+#include "moves/upgrades.h"
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
 
@@ -285,6 +287,14 @@ TEST_F(ShardSideTest, AVectorThatTheGuestUsesIsAssigned) {
   vmm::PciImage image = side_.pci_image("VM-01").value();
   image.config[0x43] |= 0x80;  // MSI-X enabled, which this client never did
   EXPECT_NE(side_.check_pci("VM-01", kOwn, image).error().message.find("PCI state"), std::string::npos);
+}
+
+TEST_F(ShardSideTest, AnUpgradeSaysWhatAFailureMeansForTheClient) {
+  Upgrades upgrades(side_);
+  EXPECT_EQ(upgrades.upgrade({.adapter = "VM-07"}).error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(upgrades.upgrade({.adapter = "VM-01"}).error().kind, ErrorKind::kConflict) << "it has no QEMU";
+  EXPECT_EQ(upgrades.upgrade({.adapter = "VM-01", .monitor = std::string(1, '\0')}).error().kind,
+            ErrorKind::kInvalid);
 }
 
 TEST_F(ShardSideTest, WhoHasLeftIsSaid) {

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "motion/vmm_upgrade.h"
+#include "moves/as_conflict.h"
 #include "vmm/vm_monitors.h"
 
 namespace pvrdma::moves {
@@ -19,8 +20,7 @@ Result<motion::UpgradeReport> Upgrades::upgrade(const motion::UpgradeWish& wish)
   auto report = motion::VmmUpgrade(std::move(complete), std::move(places), side_).run();
   if (!report) {
     log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
-    // Whatever failed, the two QEMUs or the adapter are not in the state that an upgrade needs.
-    return Failure(std::move(report).error().as(ErrorKind::kConflict));
+    return Failure(as_conflict(std::move(report).error()));
   }
   log::info(
       "adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it was paused for {} us",

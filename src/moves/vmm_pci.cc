@@ -120,7 +120,10 @@ Result<device::MsixTable> VmmPci::exchange_table(const std::string& adapter, Vmm
   const bool came = reply->arrived.wait_for(lock, vfio_user::Session::kRequestTimeLimit + kShardPatience,
                                             [&reply] { return reply->is_there; });
   lock.unlock();
-  if (!came) return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
+  if (!came) {
+    return fail(ErrorKind::kUnavailable, ETIMEDOUT,
+                "the shard did not answer in time: it is overloaded or stuck");
+  }
   if (reply->error != 0) {  // the callback has run, so nothing writes it any more
     return fail(reply->error, fmt::format("adapter {}: its VMM does not let the MSI-X table be {}: {}",
                                           adapter, written != nullptr ? "written" : "read",
