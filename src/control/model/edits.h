@@ -128,10 +128,11 @@ Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChan
 Result<void> begin_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
 // Returns what begin_motion() would, without changing anything.
 Result<void> check_motion(const Inventory& inventory, const std::string& vm, const std::string& to);
-// From now on the VM is at its destination. Does nothing if that is so already. ECANCELED: this motion was
-// ended before.
+// From now on the VM is at its destination. Does nothing if that is so already. ECANCELED (kConflict): this
+// motion was ended before.
 Result<void> commit_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
-// The VM stays at its source. Does nothing if the motion was ended before. EALREADY: it was committed.
+// The VM stays at its source. Does nothing if the motion was ended before. EALREADY (kConflict): it was
+// committed.
 Result<void> end_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
 
 // Only to a higher version. The adapter keeps its protocol: 13 -> 14 stays RoCE v1, as VMware documents.

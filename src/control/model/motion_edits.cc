@@ -55,7 +55,7 @@ Result<void> commit_motion(Inventory& inventory, const std::string& vm, const Vm
   Vm& moving = **found;
   if (came_by(moving, motion)) return {};
   if (moving.motion != motion) {
-    return fail(ECANCELED,
+    return fail(ErrorKind::kConflict, ECANCELED,
                 fmt::format("the motion {} of VM {} to host {} was ended", motion.id, vm, motion.to));
   }
   moving.host = motion.to;
@@ -73,7 +73,7 @@ Result<void> end_motion(Inventory& inventory, const std::string& vm, const VmMot
     return {};
   }
   if (came_by(moving, motion))
-    return fail(EALREADY, fmt::format("VM {} is on host {} already", vm, motion.to));
+    return fail(ErrorKind::kConflict, EALREADY, fmt::format("VM {} is on host {} already", vm, motion.to));
   return {};
 }
 

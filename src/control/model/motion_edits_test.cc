@@ -39,7 +39,7 @@ TEST(MotionEdits, AVmGoesToAnotherHostInTwoSteps) {
   EXPECT_EQ(there.vms.at("vm-a").host, "esx-02");
   EXPECT_FALSE(there.vms.at("vm-a").motion);
   EXPECT_EQ(after(there, commit(kThere)), there) << "an answer that was lost";
-  expect_refused(there, end(kThere), ErrorKind::kInternal, {"vm-a", "esx-02"}, EALREADY);
+  expect_refused(there, end(kThere), ErrorKind::kConflict, {"vm-a", "esx-02"}, EALREADY);
 }
 
 TEST(MotionEdits, AVmThatCameThereByItselfDidNotComeByTheMotion) {
@@ -49,22 +49,22 @@ TEST(MotionEdits, AVmThatCameThereByItselfDidNotComeByTheMotion) {
     return [host](Inventory& i) { return edits::change_vm(i, "vm-a", {.host = host}); };
   };
   const Inventory placed = after(ended, place("esx-02"));
-  expect_refused(placed, commit(kThere), ErrorKind::kInternal, {"m1", "vm-a"}, ECANCELED);
+  expect_refused(placed, commit(kThere), ErrorKind::kConflict, {"m1", "vm-a"}, ECANCELED);
   EXPECT_EQ(after(placed, end(kThere)), placed);
   Inventory there = after(after(running(), begin("vm-a", kThere)), commit(kThere));
   there.powered_on.clear();
   const Inventory back = after(after(there, place("esx-01")), place("esx-02"));
-  expect_refused(back, commit(kThere), ErrorKind::kInternal, {"m1", "vm-a"}, ECANCELED);
+  expect_refused(back, commit(kThere), ErrorKind::kConflict, {"m1", "vm-a"}, ECANCELED);
 }
 
 TEST(MotionEdits, AMotionThatWasEndedIsNotCommitted) {
   const Inventory moving = after(running(), begin("vm-a", kThere));
   const Inventory ended = after(moving, end(kThere));
   EXPECT_EQ(ended, running());
-  expect_refused(ended, commit(kThere), ErrorKind::kInternal, {"m1", "vm-a", "esx-02"}, ECANCELED);
+  expect_refused(ended, commit(kThere), ErrorKind::kConflict, {"m1", "vm-a", "esx-02"}, ECANCELED);
   EXPECT_EQ(after(ended, end(kThere)), ended);
   const Inventory again = after(ended, begin("vm-a", {"m2", "esx-02"}));
-  expect_refused(again, commit(kThere), ErrorKind::kInternal, {"m1"}, ECANCELED);
+  expect_refused(again, commit(kThere), ErrorKind::kConflict, {"m1"}, ECANCELED);
   EXPECT_EQ(after(again, end(kThere)), again) << "another one's";
 }
 
