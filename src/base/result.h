@@ -18,8 +18,8 @@ namespace pvrdma {
 // (api/router.cc), so the code that creates an error that a client may see says its kind.
 enum class ErrorKind : std::uint8_t {
   kInternal,     // none of the others; the client can do nothing about it
-  kInvalid,      // the request itself is wrong, whatever the daemon's state is
-  kNotFound,     // an object that the request names does not exist
+  kInvalid,      // the client must change the request: a value is not allowed, or a limit is reached
+  kNotFound,     // an object that the request names or needs does not exist or is away
   kConflict,     // an object exists already or is in use, or a rule forbids the request now
   kUnavailable,  // the daemon or what it depends on cannot answer now: the same request may succeed later
 };
