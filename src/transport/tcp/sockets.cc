@@ -39,12 +39,14 @@ Result<CongestionControl> choose_congestion_control(const std::optional<std::str
                              : code == ENOENT
                                  ? "the kernel does not have it, or its module is not loaded"
                                  : "the kernel refuses it: " + std::generic_category().message(code);
+  // The sysctl takes only algorithms that the kernel has. It loads no module.
+  const std::string load = code == ENOENT ? fmt::format("load its module (modprobe tcp_{}) and ", name) : "";
   if (wanted) {
     return fail(code,
                 fmt::format("[tcp] congestion_control = \"{}\": {}: choose one that "
-                            "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists, or let root add it "
+                            "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists, or let root {}add it "
                             "there, or leave the key out",
-                            name, reason));
+                            name, reason, load));
   }
   std::array<char, kNameBytes> at_first{};
   socklen_t size = at_first.size() - 1;
@@ -52,9 +54,9 @@ Result<CongestionControl> choose_congestion_control(const std::optional<std::str
     return fail_errno(errno, "cannot read the kernel's congestion control");
   return CongestionControl{
       at_first.data(),
-      fmt::format("tcp: congestion control {} instead of {}: {}: let root add {} to "
+      fmt::format("tcp: congestion control {} instead of {}: {}: let root {}add {} to "
                   "/proc/sys/net/ipv4/tcp_allowed_congestion_control, or set [tcp] congestion_control",
-                  at_first.data(), name, reason, name)};
+                  at_first.data(), name, reason, load, name)};
 }
 
 Result<Fd> begin_connect(const IpAddress& from, const IpAddress& to, std::uint16_t port,

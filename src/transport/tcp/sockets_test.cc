@@ -98,8 +98,8 @@ TEST(Sockets, TheKernelsDefaultReplacesAPreferredOneThatTheKernelDoesNotHave) {
   EXPECT_EQ(chosen->warning,
             "tcp: congestion control " + kernels_default() +
                 " instead of nosuch: the kernel does not have it, or its module is not loaded: let "
-                "root add nosuch to /proc/sys/net/ipv4/tcp_allowed_congestion_control, or set [tcp] "
-                "congestion_control");
+                "root load its module (modprobe tcp_nosuch) and add nosuch to "
+                "/proc/sys/net/ipv4/tcp_allowed_congestion_control, or set [tcp] congestion_control");
 }
 
 }  // namespace

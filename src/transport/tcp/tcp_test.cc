@@ -402,9 +402,8 @@ TEST(TcpCreate, RefusesWhatCannotWork) {
   EXPECT_EQ(made({.host_name = "a", .congestion_control = "nosuch"}),
             "[tcp] congestion_control = \"nosuch\": the kernel does not have it, or its module is not "
             "loaded: choose "
-            "one that /proc/sys/net/ipv4/tcp_allowed_congestion_control lists, or let root add it there, or "
-            "leave the "
-            "key out");
+            "one that /proc/sys/net/ipv4/tcp_allowed_congestion_control lists, or let root load its module "
+            "(modprobe tcp_nosuch) and add it there, or leave the key out");
   EXPECT_NE(made({.host_name = "a", .tls = tls::Files{"/nowhere/ca", "/nowhere/cert", "/nowhere/key"}})
                 .find("/nowhere/ca"),
             std::string::npos);
