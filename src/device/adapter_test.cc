@@ -182,9 +182,8 @@ TEST_F(AdapterTest, ARefusedRegionIsShownUntilAGoodOne) {
   guest_.region = {};
   guest_.load_region();
   EXPECT_EQ(guest_.adapter().info().trouble,
-            "the driver's shared region was refused: it is empty: the VMM has a private copy of the guest's "
-            "memory: "
-            "memory-backend-memfd,share=on");
+            "the driver's shared region was refused: it is empty, as if the VMM had a private copy of the "
+            "guest's memory: memory-backend-memfd,share=on");
   guest_.region = good;
   guest_.load_region();
   EXPECT_EQ(guest_.adapter().info().trouble, "");

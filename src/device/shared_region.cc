@@ -38,7 +38,8 @@ const char* describe(RegionDefect defect) {
     case RegionDefect::kNotShared:
       return kNoSharedMemory;
     case RegionDefect::kEmpty:
-      return "it is empty: the VMM has a private copy of the guest's memory: memory-backend-memfd,share=on";
+      return "it is empty, as if the VMM had a private copy of the guest's memory: "
+             "memory-backend-memfd,share=on";
     case RegionDefect::kNotMemory:
       return "its address is unaligned or not guest memory";
     case RegionDefect::kDriverVersion:

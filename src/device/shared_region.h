@@ -22,7 +22,7 @@ namespace pvrdma::device {
 enum class RegionDefect : std::uint8_t {
   kNotShared,         // the client has shared no memory at all
   kNotMemory,         // the region is unaligned or not guest memory
-  kEmpty,             // all its bytes are zero: the guest has written somewhere else
+  kEmpty,             // all its bytes are zero, as if the guest had written to another copy of its memory
   kDriverVersion,     // older than any driver with this layout
   kCommandSlot,       // not a page of readable guest memory
   kResponseSlot,      // not a page of writable guest memory
