@@ -66,6 +66,7 @@ Result<Json> find_portgroup(const Json& dvs, const Values& values) {
                     asked == values.end() ? "" : " " + which, name, name, which));
   }
   return fail(
+      ErrorKind::kInvalid,
       fmt::format("several networks of the distributed switch {} allow native endpoints: say which with "
                   "--portgroup: {}",
                   name, names_of(allowed, "name")));

@@ -24,15 +24,19 @@ std::string vm(const std::string& name, const std::string& host, const std::stri
 
 class RoceCommand : public testing::Test {
  protected:
-  std::string printed(const std::string& options) {
+  Result<std::string> run(const std::string& options) {
     std::istringstream line("dvs roce-rules DSwitch " + options);
     const std::vector<std::string> words{std::istream_iterator<std::string>(line), {}};
     const auto invocation = parse("pvrdmactl", words);
-    if (!invocation) return invocation.error().message;
+    if (!invocation) return Failure(invocation.error());
     const auto answer = compose(*invocation->command, invocation->values,
                                 [this](const std::string& path) { return answers_.at(path); });
-    if (!answer) return answer.error().message;
-    return show(*invocation->command, invocation->values, *answer, Format::kText).value();
+    if (!answer) return Failure(answer.error());
+    return show(*invocation->command, invocation->values, *answer, Format::kText);
+  }
+  std::string printed(const std::string& options) {
+    const auto text = run(options);
+    return text ? *text : text.error().message;
   }
 
   std::map<std::string, Result<std::string>> answers_{
@@ -145,6 +149,7 @@ TEST_F(RoceCommand, SaysWhatIsMissing) {
             "several networks of the distributed switch DSwitch allow native endpoints: say which with "
             "--portgroup: "
             "pg1, storage, storage2");
+  EXPECT_EQ(run("esx-01 --bridge br0").error().kind, ErrorKind::kInvalid) << "pvrdmactl ends with 2";
   EXPECT_TRUE(printed("esx-01 --bridge br0 --portgroup pg1 --taps VM-03=tap3").ends_with("END\n"));
   std::string& vms = *answers_.at("/v1/vms");
   vms.replace(vms.find("52:54:00:00:00:03"), 17, "\\\"; reboot;       ");
