@@ -12,7 +12,6 @@
 #include "api/connection_threads.h"
 #include "api/dispatcher.h"
 #include "base/fd.h"
-#include "tls/context.h"
 #include "tls/secret.h"
 
 namespace pvrdma::api {
@@ -65,6 +64,14 @@ class Requests final : public Dispatcher {
 
 }  // namespace
 
+Result<std::unique_ptr<tls::Context>> make_tls_context(const control::ApiTcpConfig& config) {
+  auto context = tls::Context::server_only(config.certificate, config.key);
+  if (context) return context;
+  Error why = std::move(context).error();
+  why.message.insert(0, "[api] ");
+  return Failure(std::move(why));
+}
+
 struct TlsListener::Impl {
   Impl(const control::ApiTcpConfig& config, const Router& router, std::unique_ptr<tls::Context> context,
        Fd fd)
@@ -94,8 +101,8 @@ struct TlsListener::Impl {
 
 Result<std::unique_ptr<TlsListener>> TlsListener::listen(const control::ApiTcpConfig& config,
                                                          const Router& router) {
-  auto context = tls::Context::server_only(config.certificate, config.key);
-  if (!context) return fail(context.error().code, "[api] " + context.error().message);
+  auto context = make_tls_context(config);
+  if (!context) return Failure(std::move(context).error());
   auto fd = make_socket(config);
   if (!fd) return Failure(std::move(fd).error());
   return std::unique_ptr<TlsListener>(

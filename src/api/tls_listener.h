@@ -17,8 +17,12 @@
 #include "api/router.h"
 #include "base/result.h"
 #include "control/config/config.h"
+#include "tls/context.h"
 
 namespace pvrdma::api {
+
+// Reads certificate and key. The error is one sentence that names the file.
+Result<std::unique_ptr<tls::Context>> make_tls_context(const control::ApiTcpConfig& config);
 
 class TlsListener {
  public:

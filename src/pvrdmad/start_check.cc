@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/tls_listener.h"
 #include "control/store/etcd_client.h"
 #include "tls/context.h"
 #include "transport/tcp/sockets.h"
@@ -26,8 +27,7 @@ Result<std::vector<std::string>> check_start(const control::Config& config) {
     }
   }
   if (config.api) {
-    if (auto made = tls::Context::server_only(config.api->certificate, config.api->key); !made)
-      return fail(made.error().code, "[api] " + made.error().message);
+    if (auto made = api::make_tls_context(*config.api); !made) return Failure(std::move(made).error());
   }
   if (::geteuid() == 0) {
     warnings.push_back(
