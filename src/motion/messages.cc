@@ -44,7 +44,7 @@ struct PatienceRule {
 // Left out for the daemons: older ones know no other leader.
 struct OfferedLeaderRule {
   void read(Reader& reader, const ParsedJson& json, motion::Leader& out) const {
-    if (json != kLibvirt) return reader.wrong(json, "\"libvirt\"", "is nobody who leads");
+    if (json != kLibvirt) return reader.wrong(json, "\"libvirt\"", "is not a known leader");
     out = motion::Leader::kLibvirt;
   }
   Json write(motion::Leader value) const {
