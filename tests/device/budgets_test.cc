@@ -111,8 +111,9 @@ TEST_F(BudgetOnePage, cannot_be_named_more_often_than_the_ram_is_large) {
   {
     const auto mrs = fill([&] { return driver::MemoryRegion::of_buffer(*pd, *buffer, 1); });
     EXPECT_EQ(mrs.size(), 16u) << "four times 16 MiB";
-    EXPECT_NE(log.text().find("CREATE_MR refused: 64 MiB named by MRs are 4 times its RAM"),
-              std::string::npos);
+    EXPECT_NE(
+        log.text().find("CREATE_MR refused: its limit of 64 MiB named by MRs, 4 times its RAM, is used up"),
+        std::string::npos);
     EXPECT_EQ(use(0, Budget::kRegistered).use, 64u);
     EXPECT_EQ(use(0, Budget::kRegistered).limit, 64u);
     auto cqs = fill([&] { return driver::CompletionQueue::create(device(0).kernel(), 1 << 14); });
