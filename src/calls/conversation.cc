@@ -118,14 +118,13 @@ Result<std::optional<Said>> Conversation::listen(Instant until) {
   while (true) {
     auto said = take();
     if (!said || *said) return said;
-    const std::size_t before = received_.size();
-    received_.resize(before + kReadBytes);
-    const auto got = channel_->receive(std::span(received_).subspan(before), until);
-    received_.resize(before + (got ? *got : 0));
+    chunk_.resize(kReadBytes);
+    const auto got = channel_->receive(chunk_, until);
     if (!got && got.error().code == ETIMEDOUT) return std::nullopt;
     if (!got) return Failure(got.error());
     if (*got == 0)
       return fail(ErrorKind::kUnavailable, EPIPE, fmt::format("host {} ended the connection", host_));
+    received_.insert(received_.end(), chunk_.begin(), chunk_.begin() + static_cast<std::ptrdiff_t>(*got));
   }
 }
 

@@ -94,8 +94,9 @@ class Conversation {
 
   std::unique_ptr<ByteChannel> channel_;
   const std::string host_;
-  std::size_t bytes_max_ = 0;  // limit for received messages
-  std::vector<std::byte> received_;
+  std::size_t bytes_max_ = 0;        // limit for received messages
+  std::vector<std::byte> chunk_;     // what one call of receive() gives
+  std::vector<std::byte> received_;  // not taken yet
 };
 
 // Why a message "refused" or "over" was sent: one sentence.
