@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 _READY_GUARD_S = 60.0
@@ -81,10 +82,11 @@ class Machine:
                    "sh", "-c", _BEGIN, "sh", str(folder), self._name, _BOOT.replace("{systemd}", _SYSTEMD), *map(str, shown)]
         with self._console.open("wb") as console:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
-        deadline = time.monotonic() + _READY_GUARD_S
-        while self.run("systemctl", "is-system-running", check=False).stdout.strip() not in ("running", "degraded"):
-            assert self._process.poll() is None and time.monotonic() < deadline, self._console.read_text()
-            time.sleep(0.1)
+        try:
+            self._wait_ready()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Ends the machine with everything that runs in it."""
@@ -94,10 +96,11 @@ class Machine:
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs a program in the machine. Fails the test if it does, unless `check` is false."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        if not children:  # it has not forked yet
+        init = self._init()
+        if init is None:
+            assert not check, f"{' '.join(command)}: the machine does not run"
             return subprocess.CompletedProcess(command, 1, "", "")
-        done = subprocess.run(["nsenter", "--target", children[0], "--all", "--root", "--wd", *command],
+        done = subprocess.run(["nsenter", "--target", init, "--all", "--root", "--wd", *command],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CALL_GUARD_S, check=False,
                               env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "LC_ALL": "C.UTF-8"})
         assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
@@ -106,3 +109,18 @@ class Machine:
     def shell(self, script: str) -> str:
         """What a script prints."""
         return self.run("sh", "-ec", script).stdout
+
+    def _wait_ready(self) -> None:
+        deadline = time.monotonic() + _READY_GUARD_S
+        while self.run("systemctl", "is-system-running", check=False).stdout.strip() not in ("running", "degraded"):
+            assert self._process.poll() is None and time.monotonic() < deadline, self._console.read_text()
+            time.sleep(0.1)
+
+    def _init(self) -> str | None:
+        """The process id of the machine's systemd; None if it does not run. Before it runs, that process still has the root of
+        this machine, so a command in it would act on this machine."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        with suppress(OSError):  # it has just ended
+            if children and os.readlink(f"/proc/{children[0]}/exe") == _SYSTEMD:
+                return children[0]
+        return None

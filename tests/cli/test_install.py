@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -161,15 +162,14 @@ def _machine() -> Iterator[Machine]:
     if os.geteuid() != 0:
         pytest.skip("a machine in namespaces needs root")
     folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
-    machine = Machine(folder, REPOSITORY, BUILD)
     try:
-        machine.shell(f"{LISTING} >/root/before")
-        machine.run("cmake", "--install", str(BUILD), "--prefix", "/usr/local")
-        yield machine
+        with closing(Machine(folder, REPOSITORY, BUILD)) as machine:
+            machine.shell(f"{LISTING} >/root/before")
+            machine.run("cmake", "--install", str(BUILD), "--prefix", "/usr/local")
+            yield machine
     finally:
-        machine.close()
         shutil.rmtree(folder)
-        folder.with_suffix(".log").unlink()
+        folder.with_suffix(".log").unlink(missing_ok=True)
 
 
 LISTING = "{ find /usr/local /etc/pvrdma /etc/firewalld 2>/dev/null || true; }"
