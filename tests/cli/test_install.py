@@ -28,7 +28,8 @@ _PATH = re.compile(r"(?<![\w./:%>$*-])/(?:usr|etc|opt|tmp|home)/[\w./@%+-]*\w")
 _OTHERS = re.compile(r"/usr/bin/env|/usr/sbin/nft|/etc/nftables\.conf|/etc/libvirt/.*|/tmp/(?:api|[12])\.sock")
 _BINARIES = {"pvrdmad", "pvrdmactl"}
 # What systemd-sysusers would do to this machine is a test of its own, in a machine that is thrown away.
-_FAKE = '#!/bin/sh\necho "$0 $*" >>"{log}"\n'
+# 3: the service neither runs nor is enabled, whatever this machine's systemd says.
+_FAKE = '#!/bin/sh\necho "$0 $*" >>"{log}"\ncase $1 in is-*) exit 3 ;; esac\n'
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +165,7 @@ def _machine() -> Iterator[Machine]:
     folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
     try:
         with closing(Machine(folder, REPOSITORY, BUILD)) as machine:
+            machine.shell(FORGET)
             machine.shell(f"{LISTING} >/root/before")
             machine.run("cmake", "--install", str(BUILD), "--prefix", "/usr/local")
             yield machine
@@ -172,6 +174,11 @@ def _machine() -> Iterator[Machine]:
         folder.with_suffix(".log").unlink(missing_ok=True)
 
 
+# The machine sees this machine's files. This removes what an installation here has brought, except for mount points, which may
+# be the folders of the sources.
+FORGET = r"""find /etc /usr/local /usr/lib/systemd/system /var/lib -xdev -name 'pvrdma*' -prune \
+                 ! -exec mountpoint -q {} \; -exec rm -r {} +
+            systemctl daemon-reload"""
 LISTING = "{ find /usr/local /etc/pvrdma /etc/firewalld 2>/dev/null || true; }"
 
 
