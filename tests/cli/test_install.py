@@ -222,6 +222,15 @@ def test_a_forbidden_congestion_control_is_named_by_check_and_start(machine: Mac
     machine.run("rm", "/etc/pvrdma/nosuch.toml")
 
 
+def test_another_installation_is_removed_while_the_daemon_runs(machine: Machine) -> None:
+    machine.run("systemctl", "start", "pvrdmad")
+    machine.shell(f"mkdir /root/records && mv {BUILD}/install_*.txt /root/records")
+    machine.run("cmake", "--install", str(BUILD), "--prefix", "/opt/other")
+    machine.run("cmake", "--build", str(BUILD), "--target", "uninstall")
+    machine.shell(f"[ ! -e /opt/other ] && mv /root/records/* {BUILD}")
+    assert of_service(machine, "ActiveState") == "active"
+
+
 def test_what_systemd_runs_is_not_removed(machine: Machine) -> None:
     refused = machine.run("cmake", "--build", str(BUILD), "--target", "uninstall", check=False)
     assert refused.returncode != 0
