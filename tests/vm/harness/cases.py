@@ -5,6 +5,7 @@ Adding one is a `Case(...)` in a test module's list. Time limits are hang guards
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +17,7 @@ from harness.vm import Job, Vm
 
 _LISTEN_GUARD_S = 20
 _LAST_WORDS_S = 10  # for a server whose client has failed: it ends by itself, or is killed
+_load_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Case:
 
     `port` is the TCP port the server listens on before the client may start; None waits for an rdma_cm listener.
 
-    A case with an `end_file` is a load: both sides go on until the file exists in their VM (`under_way`).
+    A case with `{end}` in its commands is a load: both sides go on until the file of this name exists in their VM
+    (`under_way`).
     """
 
     name: str
@@ -37,7 +40,6 @@ class Case:
     expect_server: tuple[str, ...] = ()
     port: int | None = 18515
     guard_s: float = 60.0
-    end_file: str | None = None
 
 
 def name(case: Case) -> str:
@@ -45,11 +47,12 @@ def name(case: Case) -> str:
     return case.name.replace(" ", "_")
 
 
-def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
-    """Runs the case. AssertionError with both outputs if a side fails. Returns (server's, client's) result."""
-    addresses = {"server": server.address, "server6": server.address6, "local6": server.link_local}
-    server_command = case.server.format(**addresses, device=server.rdma_device)
-    client_command = case.client.format(**addresses, device=client.rdma_device)
+def run(case: Case, server: Vm, client: Vm, end_file: str = "") -> tuple[Result, Result]:
+    """Runs the case. AssertionError with both outputs if a side fails. Returns (server's, client's) result. `end_file` is
+    for loads."""
+    values = {"server": server.address, "server6": server.address6, "local6": server.link_local, "end": end_file}
+    server_command = case.server.format(**values, device=server.rdma_device)
+    client_command = case.client.format(**values, device=client.rdma_device)
     job = server.start_job(server_command)
     listening = f"tcp {case.port}" if case.port is not None else "rdma"
     waited = server.run(f"await-listener {listening} {_LISTEN_GUARD_S}", _LISTEN_GUARD_S + 10)
@@ -77,16 +80,20 @@ def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
 @contextmanager
 def under_way(case: Case, server: Vm, client: Vm) -> Iterator[Future[tuple[Result, Result]]]:
     """Runs a load during the block, ends it, and checks its results. Yields their future, which is done before only if
-    the load has ended too early."""
-    assert case.end_file is not None, f"{case.name} ends by itself"
+    the load has ended too early.
+
+    The client is told first, because its program may fail when the server's ends, which then is no error.
+    """
+    assert "{end}" in case.client, f"{case.name} ends by itself"
+    end_file = f"/tmp/end-{next(_load_numbers)}"  # a new one, so a load that has hardly begun sees its end, too
     with ThreadPoolExecutor(1) as pool:
-        load = pool.submit(run, case, server, client)
+        load = pool.submit(run, case, server, client, end_file)
         try:
             yield load
         finally:
-            for vm in (server, client):
+            for vm in (client, server):
                 with suppress(GuestLost, GuestTimeout):  # the load's result says more
-                    vm.run(f"touch {case.end_file}")
+                    vm.run(f"touch {end_file}")
         load.result()
 
 

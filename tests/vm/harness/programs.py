@@ -7,6 +7,8 @@ import dataclasses
 from harness.cases import Case
 
 _LOAD_GUARD_S = 240
+# Waits up to 10 s until the command ends, because its peer ends. Kills it otherwise.
+_WAIT_AND_KILL = "n=0; while kill -0 $! && [ $((n += 1)) -le 100 ]; do sleep 0.1; done; kill $! || true"
 _PINGPONG_RESULT = r"^\d+ bytes in [\d.]+ seconds"
 
 
@@ -69,28 +71,27 @@ def exactly_once(arguments: str, expect: str = "each exactly once", gid_index: i
 
 def exactly_once_load(arguments: str = "-t 20", gid_index: int = 1) -> Case:
     """exactly_once until it is told to end. Both ends then check everything up to there."""
-    file = "/tmp/end-exactly-once"
-    case = exactly_once(f"-e {file} {arguments}", gid_index=gid_index)
-    return dataclasses.replace(case, guard_s=_LOAD_GUARD_S, end_file=file)
+    case = exactly_once(f"-e {{end}} {arguments}", gid_index=gid_index)
+    return dataclasses.replace(case, name=f"exactly_once load {arguments} gid {gid_index}", guard_s=_LOAD_GUARD_S)
 
 
 def rping_load(port: int = 7174) -> Case:
     """rping until it is told to end: then its client is killed, and the server sees the connection's end. Both compare the
     data."""
-    file = f"/tmp/end-rping-{port}"
     return Case("rping load", server=f"rping -s -a {{server}} -V -S 4000 -p {port}",
-                client=_until(file, f"rping -c -a {{server}} -V -S 4000 -p {port}"), expect_server=("DISCONNECT EVENT",), port=None,
-                guard_s=_LOAD_GUARD_S, end_file=file)
+                client=_until_end(f"rping -c -a {{server}} -V -S 4000 -p {port}"), expect_server=("DISCONNECT EVENT",), port=None,
+                guard_s=_LOAD_GUARD_S)
 
 
 def perftest_load(program: str, arguments: str = "--run_infinitely -D 2", port: int = 18515) -> Case:
-    """A perftest pair that is told to end before the arguments let it: then both sides are killed."""
-    file = f"/tmp/end-perftest-{port}"
+    """A perftest pair that is told to end before the arguments let it: then the server is killed, and the client, which ends
+    with an error soon after it."""
     command = f"{program} -x 0 -F -d {{device}} -p {port} {arguments}"
-    return Case(f"{program} load {arguments}", server=_until(file, command), client=_until(file, f"{command} {{server}}"), port=port,
-                guard_s=_LOAD_GUARD_S, end_file=file)
+    return Case(f"{program} load {arguments}", server=_until_end(command), client=_until_end(f"{command} {{server}}", _WAIT_AND_KILL),
+                port=port, guard_s=_LOAD_GUARD_S)
 
 
-def _until(file: str, command: str) -> str:
-    """A shell script that runs a command until the file exists. It fails if the command ends by itself."""
-    return f"rm -f {file}; {command} & until [ -e {file} ]; do sleep 0.1; kill -0 $! || exit 1; done; kill $!"
+def _until_end(command: str, end: str = "kill $!") -> str:
+    """A shell script that runs a command until it is told to end, and then `end`. It fails if the command ends before. The
+    command has 1 s to connect, because a server does not see the end of a client that it has never seen."""
+    return f"{command} & sleep 1; until [ -e {{end}} ]; do sleep 0.1; kill -0 $! || [ -e {{end}} ] || exit 1; done; {end}"

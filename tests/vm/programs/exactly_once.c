@@ -358,7 +358,6 @@ int main(int count, char** arguments) {
   if (end_file != NULL) {
     need(strpbrk(kinds, "siw") != NULL, "with -e, a kind that takes a receive");
     rounds = kEnd - 1;
-    if (server_name != NULL) unlink(end_file);
   }
 
   open_device();
