@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +103,47 @@ def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield fleet
 
 
+class SharedFleet:
+    """A fleet that tests share. `make` gets its number. After a failed test the next test gets a new one."""
+
+    def __init__(self, make: Callable[[int], AbstractContextManager[Fleet]]) -> None:
+        self._make = make
+        self._number = 0
+        self._failed = 0  # failures in the session before the last loan
+        self._fleet: Fleet | None = None
+        self._open = ExitStack()
+
+    def close(self) -> None:
+        """Ends the fleet."""
+        self._fleet = None
+        self._open.close()
+
+    def lent(self, session: pytest.Session) -> Fleet:
+        """The fleet, for one test."""
+        if session.testsfailed > self._failed:
+            self.close()
+        self._failed = session.testsfailed
+        if self._fleet is None:
+            self._number += 1
+            self._fleet = self._open.enter_context(self._make(self._number))
+        return self._fleet
+
+
 @pytest.fixture(scope="session")
-def libvirt_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """VM-01 and VM-03 are domains of esx-01's libvirt, and are on. A test must leave it so."""
+def shared_libvirt_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedFleet]:
+    """The fleet behind `libvirt_fleet`."""
     from fleet.libvirt import make_libvirt_fleet  # it imports this module
 
-    with make_libvirt_fleet("libvirt", tmp_path_factory.mktemp("libvirt")) as fleet:
-        yield fleet
+    shared = SharedFleet(lambda number: make_libvirt_fleet(f"libvirt-{number}", tmp_path_factory.mktemp("libvirt")))
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def libvirt_fleet(request: pytest.FixtureRequest, shared_libvirt_fleet: SharedFleet) -> Fleet:
+    """VM-01 and VM-03 are domains of esx-01's libvirt, and are on. A test must leave it so. A failed test may leave it in any
+    state."""
+    return shared_libvirt_fleet.lent(request.session)
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ class Shared(Generic[_Kind]):
         self._name = name
         self._make = make
         self._number = 0
+        self._failed = 0  # failures in the session before the last loan
         self._kind: _Kind | None = None
         self._cluster: Cluster | None = None
 
@@ -76,11 +77,13 @@ class Shared(Generic[_Kind]):
     @contextmanager
     def lent(self, kind: _Kind, session: pytest.Session) -> Iterator[Cluster]:
         """The VMs, ready for use by one test. Checks afterwards that their kernels are healthy."""
-        failed = session.testsfailed
+        if session.testsfailed > self._failed:  # also after the end of the last loan: the kernels' check, for example
+            self.close()
+        self._failed = session.testsfailed
         cluster = self._get(kind)
         before = [vm.console_log.stat().st_size for vm in cluster.vms]
         yield cluster
-        if session.testsfailed > failed:
+        if session.testsfailed > self._failed:
             self.close()
         expect_healthy_kernels(cluster, before)
 
