@@ -32,11 +32,10 @@ step() {
 # A step that makes an object. If the object is there, the daemon's refusal says "already".
 make() {
   echo "\$ pvrdmactl $*"
-  local refusal
-  if ! { refusal=$("$ctl" "$@" 2>&1 >&3); } 3>&1; then
-    echo "$refusal" >&2
-    [[ $refusal == *" already"* ]] || exit 1
-  fi
+  local said failed=
+  { said=$("$ctl" "$@" 2>&1 >&3) || failed=yes; } 3>&1
+  if [[ $said ]]; then echo "$said" >&2; fi
+  [[ ! $failed || $said == *" already"* ]] || exit 1
 }
 
 echo "== 1. a distributed switch with two uplinks, and a port group"
