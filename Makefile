@@ -18,13 +18,10 @@ MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py stor
 # Prints a heading with the time of day, so that a log tells how long each step took.
 say = @printf '== %(%T)T %s\n' -1 "$(1)"
 
-# Puts a word before each line. Ctrl-C does not end it, so that the command before it can print its last words.
-prefixed = (trap '' INT; sed -u 's/^/$(1) | /')
-
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help install uninstall demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs pytest-vm pytest-cluster $(PRESETS:%=ctest-%) summary
+.PHONY: help install uninstall demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -56,8 +53,12 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@$(MAKE) -j2 testbed programs
 	@$(MAKE) ctest-unsanitized
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
-	$(call say,VM tests and beside them cluster tests)
-	@$(MAKE) -j2 pytest-vm pytest-cluster
+	$(call say,VM tests)
+	@$(PYTEST) tests/vm -m "not full"
+	$(call say,VM tests with mapped doorbells)
+	@PVRDMA_DOORBELLS=mapped $(PYTEST) $(MAPPED_IN_TEST) -m "not full"
+	$(call say,cluster tests)
+	@$(PYTEST) tests/cluster -m "not full"
 	$(call say,summary)
 	@$(MAKE) summary
 
@@ -143,14 +144,6 @@ ctest-unsanitized:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target unsanitized_tests benches
 	@ctest --preset release -L '^unsanitized$$' --output-log build/ctest-release.log
-
-# These two run at the same time, because each often waits. Their sockets, namespaces, logs and VMs are their own.
-pytest-vm:
-	@PVRDMA_DOORBELLS=mapped $(PYTEST) $(MAPPED_IN_TEST) -m "not full" 2>&1 | $(call prefixed,mapped)
-	@$(PYTEST) tests/vm -m "not full" 2>&1 | $(call prefixed,vm)
-
-pytest-cluster:
-	@$(PYTEST) tests/cluster -m "not full" 2>&1 | $(call prefixed,cluster)
 
 $(PRESETS:%=ctest-%): ctest-%:
 	$(call say,preset $*: build)

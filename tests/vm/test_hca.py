@@ -17,7 +17,6 @@ from harness.faults import Action, Fault, Faults, share
 from harness.hca import HcaHosts, HcaMachine, HostInGuest, TwoHcaHosts, until
 from harness.vm import Job
 
-pytestmark = pytest.mark.last  # two hosts in one VM need much of a processor, and the cluster tests may be over by then
 _ROUNDS = 100  # of each of four connections; takes some seconds under emulation
 _GUARD_S = 120.0
 _BOTH = "vmrdma0 of host esx-01 and vmrdma0 of host esx-02"
