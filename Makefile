@@ -21,11 +21,14 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help install uninstall demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help install uninstall dist deb demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
 	  printf '  make %-13s %s\n' "$$target" "$$text"; done
+
+dist:  ## the source tarball of the last commit, in build/dist/
+	@tools/dist
 
 demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled doorbells
 	@$(MAKE) -j2 testbed programs
