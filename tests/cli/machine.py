@@ -1,4 +1,5 @@
-"""A machine with systemd in namespaces of this one. It sees this machine's files, and what it writes is thrown away.
+"""A machine with systemd in namespaces of this one. It sees this machine's files, or those of another root, and what it
+writes is thrown away.
 
 Needs root, cgroup v2 and overlayfs. The machine has no network but a loopback device.
 """
@@ -12,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 _READY_GUARD_S = 60.0
-_CALL_GUARD_S = 120.0
+_CALL_GUARD_S = 600.0
 _SYSTEMD = "/usr/lib/systemd/systemd"
 
-# Arguments: an empty folder, the name of a control group to make, _BOOT, then folders to show.
+# Arguments: an empty folder, the name of a control group to make, _BOOT, the root, then folders to show.
 _BEGIN = r"""
 set -e
 mount -t tmpfs tmpfs "$1"
@@ -31,14 +32,15 @@ exec unshare --cgroup sh -ec "$boot" sh "$folder" "$@"
 _BOOT = r"""
 own=$1
 root=$1/root
-shift
+files=$2
+shift 2
 mkdir "$root"
-layer() {  # FOLDER NUMBER: an overlay shows no file systems below its own
-  mkdir -p "$own/$2.upper" "$own/$2.work" "$root$1"
-  mount -t overlay -o "lowerdir=$1,upperdir=$own/$2.upper,workdir=$own/$2.work" overlay "$root$1"
+layer() {  # FILES FOLDER NUMBER: shows the files in a folder of the machine. An overlay shows no file systems below its own.
+  mkdir -p "$own/$3.upper" "$own/$3.work" "$root$2"
+  mount -t overlay -o "lowerdir=$1,upperdir=$own/$3.upper,workdir=$own/$3.work" overlay "$root$2"
 }
-layer / 0
-for folder; do layer "$folder" "$((i += 1))"; done
+layer "$files" / 0
+for folder; do layer "$folder" "$folder" "$((i += 1))"; done
 mount -t proc proc "$root/proc"
 mount --bind "$root/proc/sys" "$root/proc/sys"
 mount -o remount,ro,bind "$root/proc/sys"
@@ -72,14 +74,15 @@ find "$own" -depth -type d -exec rmdir {} +
 
 
 class Machine:
-    """Boots when made. `folder` is empty. `shown` are folders that may be on file systems of their own."""
+    """Boots when made. `folder` is empty. `shown` are folders of this machine that are outside `root` or on file systems of
+    their own."""
 
-    def __init__(self, folder: Path, *shown: Path) -> None:
+    def __init__(self, folder: Path, *shown: Path, root: Path = Path("/")) -> None:
         self._folder = folder
         self._name = f"pvrdma-machine-{os.getpid()}"
         self._console = folder.with_suffix(".log")
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "--propagation", "private",
-                   "sh", "-c", _BEGIN, "sh", str(folder), self._name, _BOOT.replace("{systemd}", _SYSTEMD), *map(str, shown)]
+                   "sh", "-c", _BEGIN, "sh", str(folder), self._name, _BOOT.replace("{systemd}", _SYSTEMD), str(root), *map(str, shown)]
         with self._console.open("wb") as console:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
         try:
@@ -109,6 +112,12 @@ class Machine:
     def shell(self, script: str) -> str:
         """What a script prints."""
         return self.run("sh", "-ec", script).stdout
+
+    def seen_from_outside(self, path: str) -> Path:
+        """The path by which this machine reaches a file or a socket of the machine."""
+        init = self._init()
+        assert init is not None, f"{path}: the machine does not run"
+        return Path(f"/proc/{init}/root{path}")
 
     def _wait_ready(self) -> None:
         deadline = time.monotonic() + _READY_GUARD_S

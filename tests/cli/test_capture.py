@@ -6,21 +6,20 @@ Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... RC_CHECKER=... /usr/bin/
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from test_cli import BUILD, GUARD_S, PVRDMACTL, Daemon, adapter, run, running_daemon
+from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, run, running_daemon
+from traffic import RC_CHECKER, until
 
-RC_CHECKER = os.environ.get("RC_CHECKER", str(BUILD.parent / "tests" / "cluster" / "rc_checker"))
 CAPTURES_MAX = 4
 SECTION, INTERFACE, STATISTICS, FRAME = 0x0A0D0D0A, 1, 5, 6
 
@@ -30,14 +29,6 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     """Two adapters of a daemon that is ready."""
     with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2)) as running:
         yield running
-
-
-def until(what: str, condition: Callable[[], bool]) -> None:
-    """Waits until the condition is true; the time limit is a hang guard."""
-    end = time.monotonic() + GUARD_S
-    while not condition():
-        assert time.monotonic() < end, f"not within {GUARD_S} s: {what}"
-        time.sleep(0.02)
 
 
 def traffic(daemon: Daemon, *options: str) -> None:

@@ -5,16 +5,14 @@ Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... RC_CHECKER=... /usr/bin/
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test_capture import RC_CHECKER, until
-from test_cli import GUARD_S, PVRDMAD, Daemon, adapter, run, running_daemon
+from test_cli import PVRDMAD, Daemon, adapter, run, running_daemon
+from traffic import RC_CHECKER, Traffic, traffic, until
 
 OFF = ("pvrdmactl: this daemon injects no faults: start it with --fault-injection, or set fault_injection = true in "
        "[daemon]\n")
@@ -25,40 +23,6 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     """Two adapters of a daemon that is ready and allows faults."""
     with running_daemon(tmp_path, "fault_injection = true\n" + adapter(tmp_path, 1) + adapter(tmp_path, 2)) as running:
         yield running
-
-
-class Traffic:
-    """rc_checker between the adapters. It checks that each request is executed exactly once."""
-
-    def __init__(self, daemon: Daemon, log: Path) -> None:
-        self.log = log
-        with open(log, "wb") as out:
-            self.process = subprocess.Popen([RC_CHECKER, "--a", str(daemon.folder / "vm-01.sock"), "--b",
-                                             str(daemon.folder / "vm-02.sock"), "--timeout", "16"],
-                                            stdout=out, stderr=subprocess.STDOUT)
-        self.advance(5)
-
-    def rounds(self) -> int:
-        progress = [line for line in self.log.read_text().splitlines() if line.startswith("progress ")]
-        return int(progress[-1].split()[1]) if progress else 0
-
-    def advance(self, rounds: int) -> None:
-        goal = self.rounds() + rounds
-        until(f"round {goal}", lambda: self.rounds() >= goal or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log.read_text()
-
-
-@contextmanager
-def traffic(daemon: Daemon) -> Iterator[Traffic]:
-    """Traffic that ends without an error of the checker."""
-    running = Traffic(daemon, daemon.folder / "rc_checker.log")
-    try:
-        yield running
-        running.process.terminate()
-        assert running.process.wait(GUARD_S) == 0, running.log.read_text()
-    finally:
-        running.process.kill()
-        running.process.wait()
 
 
 def only_fault(daemon: Daemon) -> Any:
@@ -81,7 +45,7 @@ def nothing_comes_again(daemon: Daemon, running: Traffic) -> bool:
 @pytest.mark.parametrize(("option", "count"), [("drop", "dropped"), ("duplicate", "duplicated"), ("delay", "delayed"),
                                                ("reorder", "reordered"), ("corrupt", "corrupted")])
 def test_faults_come_and_go_under_traffic(daemon: Daemon, option: str, count: str) -> None:
-    with traffic(daemon) as running:
+    with traffic(daemon.folder, daemon.folder / "rc_checker.log") as running:
         done = daemon.ctl("fault", "add", "--adapter", "VM-01", f"--{option}", "0.02", "--seed", "7")
         assert (done.returncode, done.stdout) == (0, "Fault 1\n   Adapter: VM-01\n   Seed: 7\n"), done.stderr
         until(f"some are {count}", lambda: only_fault(daemon)["counts"][count] >= 3)
@@ -101,7 +65,7 @@ def test_only_what_the_adapter_sends_meets_its_faults(daemon: Daemon) -> None:
     assert daemon.ctl("fault", "add", "--adapter", "VM-02", "--drop", "0.000001", "--seed", "1").returncode == 0
     for _ in range(2):
         before = only_fault(daemon)["counts"]["messages"]
-        with traffic(daemon) as running:
+        with traffic(daemon.folder, daemon.folder / "rc_checker.log") as running:
             running.advance(2)
         assert only_fault(daemon)["counts"]["messages"] > before
     adapters = {each["name"]: each for each in daemon.ctl_json("adapter", "list")}  # type: ignore[attr-defined]
