@@ -21,7 +21,7 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help install uninstall dist deb demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help install uninstall dist deb deb-test demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -29,6 +29,14 @@ help:  ## list the targets
 
 dist:  ## the source tarball of the last commit, in build/dist/
 	@tools/dist
+
+deb: setup  ## Debian packages of the last commit for each release, or SUITE=NAME, in build/deb/; needs root
+	@tools/deb $(if $(SUITE),--suite $(SUITE))
+
+deb-test: setup  ## make deb, then install, upgrade under traffic and remove the packages in a host of each release
+	@$(MAKE) deb programs
+	@tools/deb $(if $(SUITE),--suite $(SUITE)) --version 0.0.1 --out build/deb-older
+	@RC_CHECKER=build/release/tests/cluster/rc_checker $(PYTEST) tests/packages $(if $(SUITE),-k $(SUITE))
 
 demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled doorbells
 	@$(MAKE) -j2 testbed programs
@@ -85,6 +93,8 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	@NEIGHBOUR_BENCH=build/asan/bench/neighbour_bench $(PYTEST) tests/cli/test_neighbour_bench.py
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/cluster -m "not full"
+	$(call say,Debian packages)
+	@$(MAKE) deb-test
 	@$(MAKE) fuzz
 	@$(MAKE) summary
 

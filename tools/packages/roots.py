@@ -1,0 +1,67 @@
+"""Complete Debian systems in folders, made by mmdebstrap: one to build packages in, one to install them in.
+
+Unlike the roots of the VM tests (testbed/debroot.py), their packages are configured and their files belong to the
+users of the system. So making and using them needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from testbed import apt, cache
+from testbed.progress import step
+
+PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
+# Debian's releases, by suite.
+RELEASES = {"bookworm": 12, "trixie": 13}
+
+# lintian checks the packages. ccache makes a second build quick; CMakeLists.txt uses it when it is there.
+_BUILD_TOOLS = ("ccache", "lintian")
+# What a host has that is no dependency of the packages. Tests look with procps.
+_HOST_PACKAGES = ("systemd-sysv", "procps")
+
+
+def to_build(suite: str) -> Path:
+    """A root with what packaging/debian/control needs to build."""
+    control = (PACKAGING / "debian/control").read_text(encoding="utf-8")
+    needed = re.findall(r"^Build-Depends: (.*(?:\n .*)*)", control, re.MULTILINE)
+    return _ensure("build", suite, "buildd", _BUILD_TOOLS, ("build-dep", str(PACKAGING)), needed[0])
+
+
+def to_install(suite: str, dependencies: str) -> Path:
+    """A root with systemd, and with `dependencies` (of a package's control file) of the packages to try."""
+    return _ensure("host", suite, "apt", _HOST_PACKAGES, ("satisfy", dependencies), dependencies)
+
+
+def _ensure(kind: str, suite: str, variant: str, packages: tuple[str, ...], also: tuple[str, ...], dependencies: str) -> Path:
+    if os.geteuid() != 0:
+        raise RuntimeError("a complete Debian root can only be made by root")
+    key = cache.key_of(repr((suite, variant, packages, dependencies)), Path(__file__))
+
+    def build(folder: Path) -> None:
+        with step(f"Debian {suite} root to {'build packages' if kind == 'build' else 'install packages in'}"):
+            _mmdebstrap(suite, variant, packages, also, folder)
+
+    return cache.ensure(f"{kind}-{suite}", key, build)
+
+
+def _mmdebstrap(suite: str, variant: str, packages: tuple[str, ...], also: tuple[str, ...], folder: Path) -> None:
+    """`also`: an apt-get command that runs from outside, with the settings and the proxies of this machine."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as settings:
+        settings.write(apt.settings())
+        settings.flush()
+        done = subprocess.run(
+            # Its mounts of /proc, /sys and /dev end with it, also if it is killed and the cache removes the folder.
+            ["unshare", "--mount", "--propagation=private", "mmdebstrap", "--mode=root", "--format=directory",
+             f"--variant={variant}", f"--include={','.join(packages)}", "--dpkgopt=force-unsafe-io", f"--aptopt={settings.name}", '--aptopt=APT::Install-Recommends "false"',
+             "--customize-hook=APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get --yes -oDPkg::Chroot-Directory=\"$1\" " + shlex.join(also),
+             suite, str(folder), f"deb {apt.mirror()} {suite} main"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        tail = "\n".join(done.stdout.splitlines()[-25:])
+        raise RuntimeError(f"building the Debian {suite} root failed:\n{tail}")
