@@ -56,7 +56,7 @@ unit: setup  ## make check, then the unit tests: minutes the first time, then a 
 	@cmake --build --preset dev --target unit_tests
 	@ctest --preset dev -j$(UNIT_JOBS) -L '^unit$$' --output-log build/ctest-dev.log
 
-check: setup  ## includes, formatting, and cited or named files that do not exist; takes seconds
+check: setup  ## includes, formatting, prose, and cited files or messages that do not exist; takes seconds
 	@tools/check
 
 test: setup  ## make check, then all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters

@@ -33,7 +33,7 @@ std::string Reservations::why_not(const std::string& port, const PortIdentity& i
   }
   const auto& own = identity.addresses;
   if (std::find(own.begin(), own.end(), gid) != own.end()) return {};
-  if (!own.empty()) return "which is not among its addresses: add it with pvrdmactl vm set --address";
+  if (!own.empty()) return "which is not among its addresses: add it with pvrdmactl vm set --addresses";
   for (const Owners* owners : {&here_, &anywhere_}) {
     const auto it = owners->find(gid);
     if (it != owners->end() && it->second != port)

@@ -1,5 +1,5 @@
 // Transport: makes the paths of one kind. All ways in which messages get from engine to engine follow this
-// one contract. ADR 12 gives its reasons and its future.
+// one contract. ADR 12 gives its reasons.
 //
 // Messages leave through the paths that a transport opens (verbs/path.h), and datagrams through the transport
 // itself. The transport hands what arrives from other hosts to an Inbound, which finds the engine. The fabric

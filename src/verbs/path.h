@@ -1,6 +1,6 @@
 // Path: how the messages of one connection travel at present. The QP owns it; Wire::open_path() makes it when
 // the QP goes to RTR, and makes a new one whenever the answer to "where is this GID?" may have changed. ADR
-// 12 has the contract and its future.
+// 12 has the reasons.
 //
 // Delivery is best effort: a path may lose, duplicate, delay and reorder messages, and may lose its own state
 // at any moment. The engines at both ends compensate with message numbers, time limits and repetition. So a

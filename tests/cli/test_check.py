@@ -15,6 +15,7 @@ CLANG_FORMAT = subprocess.run(["clang-format", "--version"], capture_output=True
 MD = ".md"
 REFERENCE = "reference "
 ADR = "ADR "
+TROUBLE = f"docs/trouble{MD}"
 
 ARCHITECTURE = """# Architecture
 
@@ -125,6 +126,36 @@ def test_a_folder_without_a_row(tree: Path) -> None:
 def test_a_table_that_is_wrong(tree: Path, old: str, new: str, what: str) -> None:
     write(tree, "docs/architecture.md", ARCHITECTURE.replace(old, new))
     assert any(found.startswith(what) for found in findings(tree))
+
+
+MESSAGES = """# Trouble
+
+| message | cause |
+|---|---|
+| `adapter VM-01: cannot "start" at 0x10: try again later` | `another column` |
+
+| symptom | cause |
+|---|---|
+| `no message` | |
+"""
+
+
+def test_a_quoted_message(tree: Path) -> None:
+    write(tree, "src/top/top.cc", '#include "middle/middle.h"\n\nlog::warn("adapter {}: cannot \\"start\\" at {:#x}: "\n'
+                                  '          "try again later{}",\n          name);\n')
+    write(tree, TROUBLE, MESSAGES)
+    assert not [line for line in findings(tree) if "message" in line]
+    write(tree, TROUBLE, MESSAGES.replace("try again", "try never"))
+    assert [line for line in findings(tree) if "message" in line] == [
+        f'{TROUBLE}:5: no literal in src/ is the message "adapter VM-01: cannot "start" at 0x10: try never later"; '
+        "quote one as the product writes it"]
+
+
+def test_a_literal_of_a_test_is_no_message_of_the_product(tree: Path) -> None:
+    write(tree, "src/top/top_test.cc", 'const char* said = "only a test says this";\n')
+    write(tree, TROUBLE, "# Trouble\n\n| message |\n|---|\n| `only a test says this` |\n")
+    [found] = findings(tree)
+    assert found.startswith(f'{TROUBLE}:5: no literal in src/ is the message "only a test says this"')
 
 
 @pytest.mark.skipif("version 14." not in CLANG_FORMAT, reason=f"formatting is checked with clang-format 14, not {CLANG_FORMAT}")
