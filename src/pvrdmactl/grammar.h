@@ -84,6 +84,7 @@ struct Command {
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;
   // The answer as text for people; null: none, as in esxcli after a change. May throw Json::exception.
   std::string (*text)(const Json& answer) = nullptr;
+  bool has_multiline_text = false;  // a string of the answer has several lines, which are all shown
   // Makes the answer from several requests to the daemon, instead of one; null: there is a `path`. May throw
   // Json::exception.
   Result<Json> (*compose)(const Values& values, const Ask& ask) = nullptr;

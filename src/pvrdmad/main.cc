@@ -10,7 +10,9 @@
 #include <utility>
 #include <variant>
 
+#include "base/clean_text.h"
 #include "base/log.h"
+#include "base/log_format.h"
 #include "control/config/config.h"
 #include "device/eventfd_signal.h"
 #include "guestmem/sigbus.h"
@@ -25,7 +27,8 @@ namespace pvrdma::daemon {
 namespace {
 
 int refuse(const Error& error) {
-  fmt::print(stderr, "pvrdmad: {}\n", error.message);
+  const bool to_journal = log::default_format() == log::Format::kJournal;
+  fmt::print(stderr, "{}pvrdmad: {}\n", to_journal ? "<3>" : "", clean_text(error.message));
   return kExitMistake;
 }
 
@@ -148,6 +151,7 @@ int run(int argc, char** argv) {
     return kExitStopped;
   }
   log::set_level(config->daemon.log_level);
+  if (config->daemon.log_format) log::set_format(*config->daemon.log_format);
   const sigset_t stop_signals = block_stop_signals();
   const int code = serve(*config, store->get(), stop_signals);
   return code == kExitMistake ? mistake : code;
