@@ -169,7 +169,9 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   if (!answer) return fail_with(answer.error());
   const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
   const auto text = show(command, invocation.values, *answer, format);
-  return text ? print(*text) : fail_with(text.error(), kExitFailed);
+  if (!text) return fail_with(text.error(), kExitFailed);
+  if (const int code = print(*text); code != kExitDone) return code;
+  return command.is_good == nullptr || command.is_good(Json::parse(*answer)) ? kExitDone : kExitFailed;
 }
 
 int run(const std::string& program, const std::vector<std::string>& arguments) {

@@ -73,5 +73,7 @@ def test_a_reload_takes_new_certificates_and_no_lane_notices(tmp_path: Path) -> 
         assert peers() == first
 
         fleet[2].stop()
+        until("the lines of doctor", lambda: fleet[1].ctl_outcome("doctor"),
+              accept=lambda outcome: outcome[0] == 1 and "TROUBLE  peer esx-02: " in outcome[1])
         fleet[2].start()
         until("all lanes with the new certificates", peers, accept=are_up)
