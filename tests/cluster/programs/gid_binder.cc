@@ -2,6 +2,7 @@
 // again, each time with another address of its own. With --power it leaves and comes back in between. It
 // prints "bound" or "refused" after the first GID, and ends at SIGTERM.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -33,13 +34,19 @@ struct Options {
   bool power = false;
 };
 
-// One life of the guest. True: it got the GID.
-bool live(const Options& options, abi::Gid gid) {
-  const auto device = must(driver::Device::open(must(driver::VfioUserBus::connect(options.adapter))));
+// One life of the guest. The daemon may refuse a guest that comes back sooner than it can unmap the memory of
+// the guest's earlier lives: such a guest tries again.
+void live(const Options& options, abi::Gid gid) {
+  auto opened = driver::Device::open(must(driver::VfioUserBus::connect(options.adapter)));
+  if (!opened && opened.error().code == ENOSPC && options.power) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return;
+  }
+  const auto device = must(std::move(opened));
   const bool bound = device->bind_gid(0, gid).has_value();
   fmt::print("{}\n", bound ? "bound" : "refused");
   std::fflush(stdout);
-  if (options.power) return bound;
+  if (options.power) return;
   while (stopped == 0) {
     if (!options.flap) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -49,7 +56,6 @@ bool live(const Options& options, abi::Gid gid) {
     ++gid.raw[15];
     static_cast<void>(device->bind_gid(0, gid));
   }
-  return bound;
 }
 
 int run(int argc, char** argv) {
