@@ -57,7 +57,7 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
 ServedAdapter::~ServedAdapter() {
   if (started_) parts_.loop.remove(*this);
   if (listener_watched_) parts_.loop.unwatch(server_->listen_fd());
-  if (vmm_folder_ && seated_ && has_client()) vmm_folder_->leave();  // its VMM goes on
+  if (server_ && has_client()) vmm_folder_->leave_sockets();
   server_.reset();
   stop_injecting();
   port_.detach();

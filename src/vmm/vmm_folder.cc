@@ -97,7 +97,8 @@ Result<std::unique_ptr<VmmFolder>> VmmFolder::make(std::string path, const Socke
 }
 
 VmmFolder::~VmmFolder() {
-  if (is_left_) return;
+  if (end_ == End::kLeavesSockets) ::unlinkat(AT_FDCWD, path_.c_str(), AT_REMOVEDIR);
+  if (end_ != End::kRemoves) return;
   const int code = remove_folder(path_);
   if (code != 0 && code != ENOENT)
     log::warn("the folder {} of a VM's QEMU cannot be removed ({}): remove it", path_, text_of(code));

@@ -8,6 +8,7 @@
 // Thread: any, one at a time. Does not block.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -29,14 +30,18 @@ class VmmFolder {
   VmmFolder(const VmmFolder&) = delete;
   VmmFolder& operator=(const VmmFolder&) = delete;
 
-  // The folder stays: a VMM uses it, or the next process will.
-  void leave() { is_left_ = true; }
+  // The VMM goes on: its sockets stay, and the folder, unless it has none.
+  void leave_sockets() { end_ = End::kLeavesSockets; }
+  // The next process will use the folder.
+  void leave() { end_ = End::kLeaves; }
 
  private:
   explicit VmmFolder(std::string path) : path_(std::move(path)) {}
 
+  enum class End : std::uint8_t { kRemoves, kLeavesSockets, kLeaves };
+
   const std::string path_;
-  bool is_left_ = false;
+  End end_ = End::kRemoves;
 };
 
 }  // namespace pvrdma::vmm

@@ -56,6 +56,19 @@ TEST_F(VmmFolderTest, TheSocketsGoWithIt) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
+TEST_F(VmmFolderTest, TheSocketsOfAVmmThatGoesOnStay) {
+  auto made = VmmFolder::make(path_, {}).value();
+  put("qmp");
+  made->leave_sockets();
+  made.reset();
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/qmp"));
+  std::filesystem::remove(path_ + "/qmp");
+  made = VmmFolder::make(path_, {}).value();
+  made->leave_sockets();
+  made.reset();
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "it has none";
+}
+
 // A VMM that runs has its sockets there, and it may have changed the mode.
 TEST_F(VmmFolderTest, TheNextProcessUsesIt) {
   if (::geteuid() != 0) GTEST_SKIP() << "gives folders away: needs root";
