@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "base/socket_owner.h"
 #include "control/config/config.h"
 #include "device/eventfd_signal.h"
 #include "guestmem/sigbus.h"
@@ -92,6 +93,7 @@ Result<void> confine(const control::Config& config) {
   // The daemon takes over the monitors of VMMs that run as other users (base/unix_client.h).
   const bool gives_sockets =
       std::ranges::any_of(config.adapters, [](const auto& each) { return each.owner.is_given(); });
+  if (config.cluster) load_user_databases();
   const auto confined = enter_sandbox({.open_devices = config.cluster.has_value(),
                                        .write_files = keeps_a_file,
                                        .bind_sockets = config.cluster.has_value() || gives_sockets,
