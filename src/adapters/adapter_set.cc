@@ -67,7 +67,8 @@ Budgets budgets_of(const WantedAdapter& wanted, Budgets budgets) {
 }
 
 bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
-  return a.config == b.config && a.memory_mib == b.memory_mib && a.segment == b.segment;
+  return a.config == b.config && a.memory_mib == b.memory_mib && a.segment == b.segment &&
+         a.trouble == b.trouble;
 }
 
 // Whether an adapter that was made for `made` can serve `wanted`.
@@ -287,6 +288,7 @@ Result<void> AdapterSet::make(Provided& provided) {
   if (is_static(wanted.config.name)) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
+  if (!wanted.trouble.empty()) return fail(wanted.trouble);
   AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
   setup.is_arriving = wanted.is_arriving;
   const GivenBack* given = given_to(wanted.config.name);

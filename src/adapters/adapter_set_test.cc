@@ -369,6 +369,19 @@ TEST_F(AdapterSetTest, TriesAgainWhatCannotBeMadeYet) {
   fs::remove(folder_ + "/later");
 }
 
+TEST_F(AdapterSetTest, DoesNotServeWhatHasTrouble) {
+  run();
+  WantedAdapter without_owner = wanted("VM-01");
+  without_owner.trouble = "this host has no user nosuch";
+  want({wanted("VM-01")});
+  want({without_owner});
+  wait_until([this] { return trouble_count() == 1; });
+  EXPECT_EQ(on_shard([this] { return set_->troubles(); }).at(0).why, "this host has no user nosuch");
+  EXPECT_FALSE(fs::exists(socket("VM-01")));
+  want({wanted("VM-01")});
+  EXPECT_TRUE(connect("VM-01"));
+}
+
 TEST_F(AdapterSetTest, AnAdapterOfTheConfigurationFileKeepsItsName) {
   ASSERT_TRUE(set_->add_static(
       {"VM-01", socket("static"), {2, 0, 0, 0, 0, 9}, HardwareVersion::k14, RoceVersion::kV2}));

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "state/reader.h"
 #include "state/writer.h"
+#include "vmm/vm_monitors.h"
 
 namespace pvrdma::adapters {
 
@@ -29,6 +30,9 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
     served->move_home(device::LifeEvent::kAwait);
   }
   served->port_.attach(served->seated_->adapter().engine());
+  auto folder = vmm::VmmFolder::make(vmm::monitors_beside(setup.socket).folder, setup.owner);
+  if (!folder) return Failure(std::move(folder).error());
+  served->vmm_folder_ = *std::move(folder);
   auto server =
       vfio_user::Server::listen(setup.socket, served->seated_->handler(),
                                 {.seat = served->seat_options(*served->seated_),
@@ -53,6 +57,7 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
 ServedAdapter::~ServedAdapter() {
   if (started_) parts_.loop.remove(*this);
   if (listener_watched_) parts_.loop.unwatch(server_->listen_fd());
+  if (server_ && has_client()) vmm_folder_->leave_sockets();
   server_.reset();
   stop_injecting();
   port_.detach();

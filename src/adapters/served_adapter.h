@@ -33,6 +33,7 @@
 #include "keep/change_counter.h"
 #include "shard/loop.h"
 #include "vfio_user/server.h"
+#include "vmm/vmm_folder.h"
 
 namespace pvrdma::adapters {
 
@@ -45,7 +46,7 @@ struct AdapterSetup {
   bool may_reach_natives = false;     // if its segment has a NativeRule
   bool is_arriving = false;           // its VM belongs to another host until arrive()
   std::string socket;
-  SocketOwner owner;  // of the socket file
+  SocketOwner owner;  // of the socket file and of the VMM's folder beside it
 };
 
 // What a served adapter uses. All are borrowed and outlive it.
@@ -72,7 +73,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
   // `fabric_switch` and `parts` are borrowed and outlive this. `given`: what the daemon's previous process
   // left of this adapter; after start() the caller must pass it to take_back(). Null: it left nothing.
-  // Errors: as device::Adapter::create() and vfio_user::Server::listen(); the socket file is then removed.
+  // Errors: as device::Adapter::create(), vmm::VmmFolder::make() and vfio_user::Server::listen(); folder and
+  // socket file are then removed.
   static Result<std::unique_ptr<ServedAdapter>> create(const AdapterSetup& setup,
                                                        fabric::Switch& fabric_switch,
                                                        const ServingParts& parts, const GivenBack* given);
@@ -194,6 +196,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   std::shared_ptr<AdapterFault> fault_;  // null: no faults are injected
   std::unique_ptr<SeatedAdapter> seated_;
   std::unique_ptr<SeatedAdapter> successor_;  // null: no successor is expected
+  std::unique_ptr<vmm::VmmFolder> vmm_folder_;
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;
   bool had_client_ = false;

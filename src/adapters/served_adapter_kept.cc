@@ -136,6 +136,7 @@ std::string ServedAdapter::keep_client(KeptRecord& record, const AddKept& add,
 
 void ServedAdapter::leave() {
   server_->leave();
+  vmm_folder_->leave();
 }
 
 Result<void> ServedAdapter::take_back(const GivenBack& given) {

@@ -14,6 +14,7 @@ struct WantedAdapter {
   transport::SegmentId segment;   // SegmentId{}: its switch or port group is gone; `refusal` is then set
   std::string refusal;            // the rule that forbids to power on the VM; empty: no rule does
   std::uint64_t memory_mib = 0;   // of the VM; 0: unknown
+  std::string trouble;            // why this host cannot serve it; empty: it can
   bool is_arriving = false;       // the VM belongs to another host and is moving to this one
   friend bool operator==(const WantedAdapter&, const WantedAdapter&) = default;
 };

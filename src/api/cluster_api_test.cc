@@ -298,6 +298,25 @@ TEST_F(ClusterApi, TellsWhichAdaptersThisHostCannotServe) {
   EXPECT_EQ(done("GET", "/v1/vms/VM-02")["not_served"], "") << "what is known is told";
 }
 
+TEST_F(ClusterApi, AnOwnerMustBeKnownOnTheHostThatAnswers) {
+  make_switch();
+  done("PUT", "/v1/dvs/dvs1/hosts/esx-02", "");
+  const auto vm = [](const std::string& name, const std::string& host, const std::string& owner) {
+    return R"({"name": ")" + name + R"(", "host": ")" + host +
+           R"(", "hardware_version": 14, "memory_mib": 512, "adapter": {"portgroup": "pg1")" + owner + "}}";
+  };
+  const std::string nosuch = R"(, "owner": "nosuch")";
+  const std::string why = "this host has no user nosuch: make it or name another";
+  refused(400, "the adapter of VM VM-01 cannot be given to its owner: " + why, "POST", "/v1/vms",
+          vm("VM-01", "esx-01", nosuch));
+  refused(404, "VM-01", "GET", "/v1/vms/VM-01");
+  done("POST", "/v1/vms", vm("VM-01", "esx-01", R"(, "owner": "root")"));
+  refused(400, why, "PATCH", "/v1/vms/VM-01", R"({"owner": "nosuch"})");
+  refused(400, "no group nosuch", "PATCH", "/v1/vms/VM-01", R"({"group": "nosuch"})");
+  done("POST", "/v1/vms", vm("VM-02", "esx-02", nosuch));
+  refused(400, why, "PATCH", "/v1/vms/VM-02", R"({"host": "self"})");
+}
+
 TEST_F(ClusterApi, TellsHowToStartAVm) {
   make_switch();
   const std::string spec = R"("hardware_version": 14, "memory_mib": 512, "adapter": {"portgroup": "pg1"}})";

@@ -334,13 +334,13 @@ TEST(VmLaunch, WritesArgumentsForQemu) {
       R"({"driver":"vfio-user-pci","bus":"pcie.0","addr":"10.1",)"
       R"("socket":{"type":"unix","path":"/run/a \"b\"/VM-01.sock"}})",
       "-qmp",
-      R"(unix:/run/a "b"/VM-01.qmp,server=on,wait=off)"};
+      R"(unix:/run/a "b"/VM-01.vmm/qmp,server=on,wait=off)"};
   EXPECT_EQ(arguments.get<std::vector<std::string>>(), expected);
 }
 
 TEST(VmLaunch, WritesThoseOfAQemuThatWaits) {
   const std::string folder = testing::TempDir() + "a,b_" + std::to_string(::getpid());
-  std::filesystem::create_directory(folder);
+  std::filesystem::create_directories(folder + "/VM-01.vmm");
   const VmLaunch launch{"VM-01", "52:54:00:00:00:01", folder + "/VM-01.sock", 512};
   const auto last_arguments = [&launch] {
     const Json all = Json::parse(incoming_qemu_args_json(launch))["arguments"];
@@ -348,19 +348,19 @@ TEST(VmLaunch, WritesThoseOfAQemuThatWaits) {
   };
   const std::string quoted = testing::TempDir() + "a,,b_" + std::to_string(::getpid());
   std::vector<std::string> expected{
-      "unix:" + quoted + "/VM-01.next.qmp,server=on,wait=off",
+      "unix:" + quoted + "/VM-01.vmm/next.qmp,server=on,wait=off",
       "-S",
       "-incoming",
-      "unix:" + quoted + "/VM-01.main",
+      "unix:" + quoted + "/VM-01.vmm/main",
       "-incoming",
       R"({"channel-type":"cpr","addr":{"transport":"socket","type":"unix","path":")" + folder +
-          R"(/VM-01.cpr"}})"};
+          R"(/VM-01.vmm/cpr"}})"};
   EXPECT_EQ(last_arguments(), expected);
   {
     const auto second =
-        UnixListener::listen(folder + "/VM-01.next.qmp", {.what = "QEMU", .mode = 0600, .backlog = 4})
+        UnixListener::listen(folder + "/VM-01.vmm/next.qmp", {.what = "QEMU", .mode = 0600, .backlog = 4})
             .value();
-    expected[0] = "unix:" + quoted + "/VM-01.qmp,server=on,wait=off";
+    expected[0] = "unix:" + quoted + "/VM-01.vmm/qmp,server=on,wait=off";
     EXPECT_EQ(last_arguments(), expected) << "the VM's QEMU has the second monitor";
   }
   std::filesystem::remove_all(folder);

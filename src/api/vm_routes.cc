@@ -7,6 +7,7 @@
 #include "api/requests.h"
 #include "api/routes.h"
 #include "api/vm_launch.h"
+#include "base/socket_owner.h"
 #include "control/model/edits.h"
 #include "control/model/rules.h"
 #include "control/model/views.h"
@@ -64,6 +65,17 @@ Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane:
                        [&](const control::Inventory& inventory) { return show_vm(sides, inventory, name); });
 }
 
+// Refuses an owner that this host does not know. Another host may know other users: a VM there is accepted,
+// and its host shows in `not_served` what it does not know.
+Result<void> check_owner(const Sides& sides, const control::Inventory& inventory, const std::string& name) {
+  const control::Vm& vm = inventory.vms.at(name);
+  if (!is_here(sides, vm)) return {};
+  const auto owner = find_owner(vm.adapter->owner, vm.adapter->group);
+  if (owner) return {};
+  return fail(ErrorKind::kInvalid, fmt::format("the adapter of VM {} cannot be given to its owner: {}", name,
+                                               owner.error().message));
+}
+
 Reply create_vm(const Sides& sides, const Call& call) {
   auto body = body_of<NewVmBody>(call);
   if (!body) return refuse(body.error());
@@ -71,7 +83,8 @@ Reply create_vm(const Sides& sides, const Call& call) {
   return edit_vm(sides, body->name, [&](control::Inventory& inventory) -> Result<void> {
     auto created = control::edits::create_vm(inventory, *body);
     if (!created || !body->adapter) return created;
-    return control::edits::add_adapter(inventory, body->name, *body->adapter);
+    if (auto added = control::edits::add_adapter(inventory, body->name, *body->adapter); !added) return added;
+    return check_owner(sides, inventory, body->name);
   });
 }
 
@@ -79,16 +92,19 @@ Reply change_vm(const Sides& sides, const Call& call) {
   auto body = body_of<control::edits::VmChange>(call);
   if (!body) return refuse(body.error());
   if (body->host) body->host = host_name(sides.plane, *body->host);
-  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
-    return control::edits::change_vm(inventory, call.names[0], *body);
+  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) -> Result<void> {
+    auto changed = control::edits::change_vm(inventory, call.names[0], *body);
+    if (!changed || !(body->host || body->owner || body->group)) return changed;
+    return check_owner(sides, inventory, call.names[0]);
   });
 }
 
 Reply add_adapter(const Sides& sides, const Call& call) {
   const auto body = body_of<control::edits::NewAdapter>(call);
   if (!body) return refuse(body.error());
-  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
-    return control::edits::add_adapter(inventory, call.names[0], *body);
+  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) -> Result<void> {
+    if (auto added = control::edits::add_adapter(inventory, call.names[0], *body); !added) return added;
+    return check_owner(sides, inventory, call.names[0]);
   });
 }
 

@@ -53,6 +53,13 @@ Result<std::optional<gid_t>> find_group(const std::string& text) {
   return fail(ENOENT, fmt::format("this host has no group {}: make it or name another", text));
 }
 
+// A database is asked only if those before it do not know the name.
+void load_user_databases() {
+  constexpr const char* kUnknown = "no such name";
+  static_cast<void>(find_user(kUnknown));
+  static_cast<void>(find_group(kUnknown));
+}
+
 Result<SocketOwner> find_owner(const std::string& user, const std::string& group) {
   const auto uid = find_user(user);
   if (!uid) return Failure(uid.error());

@@ -25,4 +25,8 @@ Result<std::optional<uid_t>> find_user(const std::string& text);
 Result<std::optional<gid_t>> find_group(const std::string& text);
 Result<SocketOwner> find_owner(const std::string& user, const std::string& group);
 
+// Makes the C library load what it needs for the above: a shared library for each user database that this
+// host's nsswitch.conf names. A confined process cannot load libraries. Blocks like a look-up.
+void load_user_databases();
+
 }  // namespace pvrdma

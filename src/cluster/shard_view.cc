@@ -45,7 +45,7 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     if (const auto owner = find(vm.adapter->owner, vm.adapter->group)) {
       wanted.config.owner = *owner;
     } else {
-      wanted.refusal = fmt::format("the socket of VM {} has no owner: {}", name, owner.error().message);
+      wanted.trouble = fmt::format("its socket cannot be given to its owner: {}", owner.error().message);
     }
     // An adapter that the rules forbid still exists, to report its refusal.
     const HardwareVersion version = adapter_of(vm.hardware_version).value_or(HardwareVersion::k13);
@@ -59,10 +59,8 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
       wanted.segment = to_segment(attachment->segment);
       wanted.config.mtu = attachment->mtu;
     }
-    const auto checked = control::check_power_on(inventory, name);
-    if (!checked && wanted.refusal.empty()) {
+    if (const auto checked = control::check_power_on(inventory, name); !checked)
       wanted.refusal = checked.error().message;
-    }
     adapters.push_back(std::move(wanted));
   }
   return adapters;

@@ -137,12 +137,12 @@ TEST_F(ShardViewTest, ASocketHasTheOwnerThatThisHostKnowsByThatName) {
   };
   const auto adapter = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_, known).adapters.at(0);
   EXPECT_EQ(adapter.config.owner, (SocketOwner{.user = 1001, .group = 77}));
-  EXPECT_EQ(adapter.refusal, "");
+  EXPECT_EQ(adapter.trouble, "");
   const auto unknown = [](const std::string&, const std::string&) -> Result<SocketOwner> {
     return fail(ENOENT, "this host has no user vm-01: make it or name another");
   };
-  EXPECT_EQ(compute_view(inventory_, "esx-01", "/run/pvrdma", ids_, unknown).adapters.at(0).refusal,
-            "the socket of VM VM-01 has no owner: this host has no user vm-01: make it or name another");
+  EXPECT_EQ(compute_view(inventory_, "esx-01", "/run/pvrdma", ids_, unknown).adapters.at(0).trouble,
+            "its socket cannot be given to its owner: this host has no user vm-01: make it or name another");
 }
 
 TEST_F(ShardViewTest, SaysWhichRuleForbidsToPowerOn) {

@@ -39,8 +39,13 @@ void ViewFeed::set_inventory(std::shared_ptr<const control::Inventory> newest, I
 }
 
 void ViewFeed::look_again(Instant now) {
-  if (linger_.keeps()) compute(now);
+  if (linger_.keeps() || has_trouble()) compute(now);
   slot_.retry();
+}
+
+bool ViewFeed::has_trouble() const {
+  return last_ &&
+         std::ranges::any_of(last_->adapters, [](const auto& each) { return !each.trouble.empty(); });
 }
 
 void ViewFeed::compute(Instant now) {

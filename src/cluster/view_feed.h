@@ -27,10 +27,12 @@ class ViewFeed {
   void set_host_up(transport::HostId host, bool up);
   void set_inventory(std::shared_ptr<const control::Inventory> newest, Instant now);
 
-  // Call it regularly: lingering records end with time, and the shard may have had no room for a view.
+  // Call it regularly: lingering records end with time, a missing user of this host may have been made, and
+  // the shard may have had no room for a view.
   void look_again(Instant now);
 
  private:
+  bool has_trouble() const;
   void compute(Instant now);
 
   const std::string host_;

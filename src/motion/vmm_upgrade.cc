@@ -24,7 +24,7 @@ Json socket_channel(const char* type, const std::string& path) {
 // its first client for the old QEMU.
 Result<void> check_socket(const std::string& path) {
   struct stat found {};
-  if (::stat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) return {};
+  if (::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) return {};
   return fail(ErrorKind::kConflict,
               fmt::format("no new QEMU waits at {}: start it with the arguments that pvrdmactl vm "
                           "qemu-args --incoming prints",

@@ -128,16 +128,16 @@ Finding check_doorbells(const Json& adapters) {
   return says.empty() ? skipped("doorbells", "this host has no adapters") : ok("doorbells", says);
 }
 
-Finding check_monitor(const Json& adapter, const std::string& path, int connect_error) {
+Finding check_monitor(const Json& adapter, const MonitorProbe& monitor) {
   const std::string name = text_at(adapter, "name");
   const std::string subject = "monitor " + name;
   if (text_at(adapter, "state") == "off") return skipped(subject, "the VM is off");
-  if (connect_error == 0) return ok(subject, path);
+  if (monitor.error == 0) return ok(subject, monitor.path);
   return trouble(
       subject,
       fmt::format("QEMU's monitor {} cannot be reached ({}), so the VM cannot move and has no checkpoints",
-                  path, std::generic_category().message(connect_error)),
-      fmt::format("start QEMU with -qmp unix:{},server=on,wait=off", path));
+                  monitor.path, std::generic_category().message(monitor.error)),
+      fmt::format("start QEMU with -qmp unix:{},server=on,wait=off", monitor.path));
 }
 
 Finding check_store(const Json& cluster) {

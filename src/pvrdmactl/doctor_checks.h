@@ -39,8 +39,7 @@ Finding check_locked_memory(const Json& process, const Json& adapters, const Jso
 Finding check_hca(const Json& cluster);
 Finding check_adapter(const Json& adapter);
 Finding check_doorbells(const Json& adapters);
-// `connect_error` is the errno of connecting to the monitor at `path`; 0: it answers.
-Finding check_monitor(const Json& adapter, const std::string& path, int connect_error);
+Finding check_monitor(const Json& adapter, const MonitorProbe& monitor);
 
 // Of a member of a cluster: answers of GET /v1/cluster, /v1/hosts/self and /v1/vms.
 Finding check_store(const Json& cluster);

@@ -51,10 +51,8 @@ Result<void> check_daemon(const Ask& ask, Findings& findings) {
   }
   findings.push_back(check_doorbells(*adapters));
   for (const Json& adapter : *adapters) {
-    const std::string path = monitor_path(text_at(adapter, "socket"));
-    const bool is_on = text_at(adapter, "state") != "off";
     findings.push_back(check_adapter(adapter));
-    findings.push_back(check_monitor(adapter, path, is_on ? connect_error(path) : 0));
+    findings.push_back(check_monitor(adapter, probe_monitor(text_at(adapter, "socket"))));
   }
   return {};
 }

@@ -53,6 +53,11 @@ Result<std::string> printed_by(std::vector<std::string> command) {
   return printed;
 }
 
+int connect_error(const std::string& path) {
+  const auto address = unix_address("QEMU's monitor", path);
+  return address ? probe_listener(*address) : ENAMETOOLONG;
+}
+
 }  // namespace
 
 QemuProbe probe_qemu(const std::string& program) {
@@ -67,16 +72,14 @@ QemuProbe probe_qemu(const std::string& program) {
   return probe;
 }
 
-std::string monitor_path(const std::string& adapter_socket) {
+MonitorProbe probe_monitor(std::string_view adapter_socket) {
   constexpr std::string_view kSuffix = ".sock";
-  std::string stem = adapter_socket;
-  if (stem.ends_with(kSuffix)) stem.resize(stem.size() - kSuffix.size());
-  return stem + ".qmp";
-}
-
-int connect_error(const std::string& path) {
-  const auto address = unix_address("QEMU's monitor", path);
-  return address ? probe_listener(*address) : ENAMETOOLONG;
+  if (adapter_socket.ends_with(kSuffix)) adapter_socket.remove_suffix(kSuffix.size());
+  const std::string first = fmt::format("{}.vmm/qmp", adapter_socket);
+  const std::string next = fmt::format("{}.vmm/next.qmp", adapter_socket);
+  const int error = connect_error(first);
+  if (error != 0 && connect_error(next) == 0) return {next, 0};
+  return {first, error};
 }
 
 }  // namespace pvrdma::ctl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace pvrdma::ctl {
 
@@ -13,9 +14,11 @@ struct QemuProbe {
 };
 QemuProbe probe_qemu(const std::string& program);
 
-// The path of the monitor beside an adapter's socket, as vm qemu-args places it.
-std::string monitor_path(const std::string& adapter_socket);
-// The errno of a connection to a UNIX socket; 0: something listens there.
-int connect_error(const std::string& path);
+struct MonitorProbe {
+  std::string path;  // where a QEMU listens; if none does, where one that boots the VM should
+  int error = 0;     // the errno of connecting there
+};
+// `adapter_socket`: "/run/pvrdma/VM-01.sock". The monitors lie in a folder beside it.
+MonitorProbe probe_monitor(std::string_view adapter_socket);
 
 }  // namespace pvrdma::ctl

@@ -137,16 +137,17 @@ TEST(DoctorDoorbells, CountsModes) {
 }
 
 TEST(DoctorMonitor, IsLookedForBesideTheSocket) {
-  EXPECT_EQ(monitor_path("/run/pvrdma/VM-01.sock"), "/run/pvrdma/VM-01.qmp");
-  EXPECT_EQ(connect_error("/nowhere/VM-01.qmp"), ENOENT);
+  const MonitorProbe found = probe_monitor("/nowhere/VM-01.sock");
+  EXPECT_EQ(found.path, "/nowhere/VM-01.vmm/qmp");
+  EXPECT_EQ(found.error, ENOENT);
   Json adapter = {{"name", "VM-01"}, {"state", "active"}};
-  EXPECT_EQ(line(check_monitor(adapter, "/m.qmp", 0)), "ok monitor VM-01: /m.qmp");
+  EXPECT_EQ(line(check_monitor(adapter, {"/m/next.qmp", 0})), "ok monitor VM-01: /m/next.qmp");
   EXPECT_EQ(
-      line(check_monitor(adapter, "/m.qmp", ENOENT)),
-      "TROUBLE monitor VM-01: QEMU's monitor /m.qmp cannot be reached (No such file or directory), so the VM "
-      "cannot move and has no checkpoints -> start QEMU with -qmp unix:/m.qmp,server=on,wait=off");
+      line(check_monitor(adapter, {"/m/qmp", ENOENT})),
+      "TROUBLE monitor VM-01: QEMU's monitor /m/qmp cannot be reached (No such file or directory), so the "
+      "VM cannot move and has no checkpoints -> start QEMU with -qmp unix:/m/qmp,server=on,wait=off");
   adapter["state"] = "off";
-  EXPECT_EQ(line(check_monitor(adapter, "/m.qmp", ENOENT)), "skipped monitor VM-01: the VM is off");
+  EXPECT_EQ(line(check_monitor(adapter, {"/m/qmp", ENOENT})), "skipped monitor VM-01: the VM is off");
 }
 
 TEST(DoctorCluster, Store) {

@@ -1,11 +1,13 @@
 // "vm ...": virtual machines, their PVRDMA adapters, and the commands that start their VMM.
 #include <algorithm>
 #include <fmt/core.h>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "pvrdmactl/domain_xml.h"
 #include "pvrdmactl/grammar.h"
 #include "pvrdmactl/json_fields.h"
 #include "pvrdmactl/table.h"
@@ -15,6 +17,8 @@
 
 namespace pvrdma::ctl {
 namespace {
+
+constexpr std::size_t kDomainBytesMax = 1024 * 1024;
 
 // --reserve all: the VM's memory, or the memory that the same command gives it.
 Result<void> reserve_all(Values& values, const Ask& ask) {
@@ -132,6 +136,24 @@ Result<void> choose_incoming(Values& values, const Ask& /*ask*/) {
     return fail(ErrorKind::kInvalid, "--incoming or --restore: give only one of them");
   values["incoming"] = "file";
   return {};
+}
+
+// --merge: a whole domain instead of the fragment.
+Result<Json> merged_into_domain(Json answer, const Values& values) {
+  const auto path = values.find("merge");
+  if (path == values.end()) return answer;
+  std::ifstream file(path->second);
+  std::string domain;
+  for (char c = 0; domain.size() <= kDomainBytesMax && file.get(c);) domain += c;
+  if (!file.eof() || domain.size() > kDomainBytesMax) {
+    return fail(ErrorKind::kInvalid,
+                fmt::format("{} cannot be read as a domain's XML: name a readable file of at most {} KiB",
+                            path->second, kDomainBytesMax / 1024));
+  }
+  auto merged = merge_domain(domain, text_at(answer, "xml"));
+  if (!merged) return fail(merged.error().kind, fmt::format("{}: {}", path->second, merged.error().message));
+  answer["xml"] = *std::move(merged);
+  return answer;
 }
 
 std::string libvirt_xml_text(const Json& answer) {
@@ -365,8 +387,12 @@ Section vm_commands() {
                    restore_command(),
                    {.words = "vm libvirt-xml",
                     .help = "print the parts that libvirt's domain XML needs for the VM",
-                    .arguments = {the_vm()},
+                    .arguments = {the_vm(),
+                                  {.name = "merge",
+                                   .kind = Kind::kFile,
+                                   .help = "print this domain's XML with these parts added"}},
                     .path = "/v1/vms/{NAME}/libvirt-xml",
+                    .select = merged_into_domain,
                     .text = libvirt_xml_text,
                     .has_multiline_text = true}}};
 }

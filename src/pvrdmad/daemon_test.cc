@@ -49,7 +49,7 @@ class DaemonTest : public testing::Test {
 TEST_F(DaemonTest, ServesEveryAdapterAndLeavesNothingBehind) {
   auto daemon = Daemon::create(config_, "1.2.3").value();
   ASSERT_TRUE(daemon->start());
-  EXPECT_EQ(files().size(), 4U);
+  EXPECT_EQ(files().size(), 7U) << "three adapters, each with a socket and a folder, and the API";
   for (const auto& adapter : config_.adapters) {
     const auto client = vfio_user::Client::connect(adapter.socket);
     ASSERT_TRUE(client) << client.error().message;

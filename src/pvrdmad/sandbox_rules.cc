@@ -64,11 +64,12 @@ constexpr int kAlways[] = {
 
 constexpr int kFileWriters[] = {SCMP_SYS(fsync),     SCMP_SYS(fdatasync), SCMP_SYS(sync_file_range),
                                 SCMP_SYS(flock),     SCMP_SYS(rename),    SCMP_SYS(renameat),
-                                SCMP_SYS(renameat2), SCMP_SYS(mkdir),     SCMP_SYS(mkdirat),
-                                SCMP_SYS(rmdir),     SCMP_SYS(utimensat)};
+                                SCMP_SYS(renameat2), SCMP_SYS(rmdir),     SCMP_SYS(utimensat)};
 
 constexpr int kOwnersAndModes[] = {SCMP_SYS(chmod),  SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown),
                                    SCMP_SYS(fchown), SCMP_SYS(lchown), SCMP_SYS(fchownat), SCMP_SYS(umask)};
+
+constexpr int kFolderMakers[] = {SCMP_SYS(mkdir), SCMP_SYS(mkdirat)};
 
 constexpr std::uint64_t kMakesFiles = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
 constexpr std::uint64_t kThreadFlags = CLONE_THREAD | CLONE_VM | CLONE_SIGHAND;
@@ -173,7 +174,9 @@ Result<void> add_sandbox_rules(scmp_filter_ctx filter, const SandboxNeeds& needs
   allow_threads(rules);
   allow_ioctls(rules, needs);
   if (needs.write_files) rules.allow(kFileWriters);
-  if (needs.write_files || needs.bind_sockets) rules.allow(kOwnersAndModes);
+  if (!needs.write_files && !needs.bind_sockets) return rules.outcome();
+  rules.allow(kOwnersAndModes);
+  rules.allow(kFolderMakers);
   return rules.outcome();
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/unix_client.h"
 #include "base/unix_listener.h"
 
 namespace pvrdma::vmm {
@@ -28,17 +29,15 @@ Json parse_json(std::string_view text) {
 }
 
 Result<std::unique_ptr<Monitor>> Monitor::connect(const std::string& path, Instant until) {
-  const auto address = unix_address("QEMU's monitor", path);
-  if (!address) return Failure(address.error());
+  if (const auto fits = unix_address("QEMU's monitor", path); !fits) return Failure(fits.error());
   while (true) {
-    Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket) return fail_errno(errno, "cannot make a socket");
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0) {
-      std::unique_ptr<Monitor> monitor(new Monitor(path, std::move(socket)));
+    auto socket = connect_unix("QEMU's monitor", path);
+    if (socket) {
+      std::unique_ptr<Monitor> monitor(new Monitor(path, *std::move(socket)));
       if (auto agreed = monitor->agree(); !agreed) return Failure(std::move(agreed).error());
       return monitor;
     }
-    const int code = errno;
+    const int code = socket.error().code;
     const bool may_come = code == ENOENT || code == ECONNREFUSED || code == EAGAIN;
     if (!may_come || Instant::now() >= until) {
       return fail_errno(code, fmt::format("QEMU's monitor cannot be reached at {}", path),

@@ -1,25 +1,30 @@
 #include "vmm/vm_monitors.h"
 
+#include <cerrno>
 #include <string_view>
 
-#include "base/unix_listener.h"
+#include "base/unix_client.h"
 
 namespace pvrdma::vmm {
 namespace {
 
 constexpr std::string_view kSocketSuffix = ".sock";
+constexpr std::string_view kFolderSuffix = ".vmm";
 
 bool has_listener(const std::string& path) {
-  const auto address = unix_address("QEMU's monitor", path);
-  return address && probe_listener(*address) == 0;
+  const auto connected = connect_unix("QEMU's monitor", path);
+  return connected || connected.error().code == EAGAIN;
 }
 
 }  // namespace
 
 VmMonitors monitors_beside(const std::string& socket) {
-  std::string stem = socket;
-  if (stem.ends_with(kSocketSuffix)) stem.resize(stem.size() - kSocketSuffix.size());
-  return {{stem + ".qmp", stem + ".next.qmp"}, stem + ".main", stem + ".cpr"};
+  std::string folder = socket;
+  if (folder.ends_with(kSocketSuffix)) folder.resize(folder.size() - kSocketSuffix.size());
+  folder += kFolderSuffix;
+  const auto place = [&folder](const char* name) { return folder + "/" + name; };
+  const auto& [first, second, main, cpr] = kSocketNames;
+  return {folder, {place(first), place(second)}, place(main), place(cpr)};
 }
 
 MonitorsInUse monitors_in_use(const VmMonitors& places) {

@@ -1,6 +1,6 @@
-// Where the sockets of a VM's QEMU are, beside the socket of its adapter: its monitor, and what a new QEMU
-// that is to take the VM over listens on. There are two places for monitors, used in turn: the new QEMU has
-// its own while the old one still runs.
+// Where the sockets of a VM's QEMU are, in a folder beside the socket of its adapter: its monitor, and what a
+// new QEMU that is to take the VM over listens on. There are two places for monitors, used in turn: the new
+// QEMU has its own while the old one still runs.
 //
 // Thread: any.
 #pragma once
@@ -11,10 +11,14 @@
 namespace pvrdma::vmm {
 
 struct VmMonitors {
+  std::string folder;                   // VmmFolder
   std::array<std::string, 2> monitors;  // the first: of a QEMU that boots the VM
   std::string main;                     // migration channels of a QEMU that waits for the VM
   std::string cpr;
 };
+
+// The names of these sockets in their folder.
+inline constexpr std::array kSocketNames = {"qmp", "next.qmp", "main", "cpr"};
 
 // `socket`: the adapter's, "/run/pvrdma/VM-01.sock".
 VmMonitors monitors_beside(const std::string& socket);

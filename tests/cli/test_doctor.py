@@ -131,11 +131,13 @@ def test_few_open_files(folder: Path) -> None:
 def test_no_monitor(folder: Path) -> None:
     with running_daemon(folder, adapter(folder, 1)) as daemon, vmm(folder / "vm-01.sock"):
         (line,) = troubles(daemon)
-        assert line.startswith(f"TROUBLE  monitor VM-01: QEMU's monitor {folder}/vm-01.qmp cannot be reached (No such file")
-        with socket.socket(socket.AF_UNIX) as monitor:
-            monitor.bind(str(folder / "vm-01.qmp"))
-            monitor.listen()
-            assert troubles(daemon) == []
+        assert line.startswith(f"TROUBLE  monitor VM-01: QEMU's monitor {folder}/vm-01.vmm/qmp cannot be reached (No such file")
+        for name in ("qmp", "next.qmp"):
+            with socket.socket(socket.AF_UNIX) as monitor:
+                monitor.bind(str(folder / "vm-01.vmm" / name))
+                monitor.listen()
+                assert troubles(daemon) == []
+            (folder / "vm-01.vmm" / name).unlink()
 
 
 def test_mistakes_of_a_cluster(folder: Path) -> None:

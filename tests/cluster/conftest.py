@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 _HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE), str(_HERE.parent / "vm"), str(_HERE.parents[1] / "tools")]
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "vm"), str(_HERE.parent / "cli"), str(_HERE.parents[1] / "tools")]
 
 from fleet.fleet import PORTGROUP, SWITCH, Fleet  # noqa: E402  (the path above comes first)
 from fleet.host import Certificates  # noqa: E402

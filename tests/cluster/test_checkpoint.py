@@ -9,6 +9,7 @@ from fleet.fleet import Fleet
 from fleet.loads import messages_of, under_way, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
+from harness.vm import vmm_socket
 
 
 def test_connections_go_on_on_another_host(vm_fleet: Fleet, tmp_path: Path) -> None:
@@ -39,6 +40,6 @@ def _move(fleet: Fleet, name: str, origin: int, destination: int, folder: Path) 
     until("its adapter is served there", socket.exists)
     pid = vm.start_waiting(socket)
     arguments = fleet[1].ctl("vm", "qemu-args", name, "--restore")["arguments"]
-    assert arguments[-5:] == ["-qmp", f"unix:{socket.with_suffix('.qmp')},server=on,wait=off", "-S", "-incoming", "defer"], arguments
+    assert arguments[-5:] == ["-qmp", f"unix:{vmm_socket(socket, 'qmp')},server=on,wait=off", "-S", "-incoming", "defer"], arguments
     report = fleet[destination].ctl("vm", "restore", name, str(file))
     assert report["qemu"]["pid"] == pid, report

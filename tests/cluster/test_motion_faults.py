@@ -158,7 +158,7 @@ def test_what_a_motion_needs_is_said_before_anything_moves(fleet: Fleet) -> None
     fleet[2].ctl("network", "firewall", "ruleset", "set", "--ruleset-id", "pvrdma", "--enabled", "true")
     until("the path stands again", lambda: _answer(fleet, *check, "esx-02"), accept=lambda text: text == _MAY_MOVE)
     vm: Vm = fleet.vms["VM-01"]
-    monitor = fleet[1].folder / "VM-01.qmp"
+    monitor = fleet[1].folder / "VM-01.vmm" / "qmp"
     monitor.rename(monitor.with_suffix(".away"))
     assert "monitor" in fleet[1].refusal(*check, "esx-02")
     monitor.with_suffix(".away").rename(monitor)

@@ -137,7 +137,7 @@ class Vm:
         self._release()
         self._channel = Channel(self._agent_path)
         self._process = self._start_qemu(self._command(self.spec.adapter),
-                                         ["-qmp", f"unix:{self._beside_adapter('qmp')},server=on,wait=off"])
+                                         ["-qmp", f"unix:{self.monitor},server=on,wait=off"])
 
     def start_waiting(self, adapter: Path | None = None) -> int:
         """Starts a QEMU that waits for a checkpoint (`pvrdmactl vm restore`), in place of the one that has ended. Returns
@@ -148,7 +148,7 @@ class Vm:
         assert not self.running, f"{self.name} runs"
         if adapter is not None:
             self.spec = dataclasses.replace(self.spec, adapter=adapter)
-        monitor = self._beside_adapter("qmp")
+        monitor = self.monitor
         monitor.unlink(missing_ok=True)
         self._process = self._start_qemu(self._command(self.spec.adapter),
                                          ["-qmp", f"unix:{monitor},server=on,wait=off", "-S", "-incoming", "defer"])
@@ -167,15 +167,15 @@ class Vm:
     def start_successor(self, without_adapter: bool = False) -> int:
         """Starts a QEMU that waits to take over the guest (`pvrdmactl vm upgrade-vmm`). Returns its process id."""
         assert self._successor is None, f"{self.name} has a QEMU that waits"
-        first, second = self._beside_adapter("qmp"), self._beside_adapter("next.qmp")
+        first, second = self._vmm_socket("qmp"), self._vmm_socket("next.qmp")
         self.successor_monitor = second if first.exists() else first
-        channel = {"channel-type": "cpr", "addr": {"transport": "socket", "type": "unix", "path": str(self._beside_adapter("cpr"))}}
-        self._beside_adapter("cpr").unlink(missing_ok=True)
+        channel = {"channel-type": "cpr", "addr": {"transport": "socket", "type": "unix", "path": str(self._vmm_socket("cpr"))}}
+        self._vmm_socket("cpr").unlink(missing_ok=True)
         command = self._command(None if without_adapter else self.spec.adapter)
         self._successor = self._start_qemu(command, [
-            "-qmp", f"unix:{self.successor_monitor},server=on,wait=off", "-S", "-incoming", f"unix:{self._beside_adapter('main')}",
+            "-qmp", f"unix:{self.successor_monitor},server=on,wait=off", "-S", "-incoming", f"unix:{self._vmm_socket('main')}",
             "-incoming", json.dumps(channel)])
-        self._wait_for(self._beside_adapter("cpr"), self._successor)
+        self._wait_for(self._vmm_socket("cpr"), self._successor)
         return self._successor.pid
 
     def start_arriving(self, adapter: Path) -> int:
@@ -183,7 +183,7 @@ class Vm:
         its process id."""
         assert self._successor is None, f"{self.name} has a QEMU that waits"
         self._arrival = dataclasses.replace(self.spec, adapter=adapter)
-        monitor = adapter.with_suffix(".qmp")
+        monitor = vmm_socket(adapter, "qmp")
         monitor.unlink(missing_ok=True)
         self._successor = self._start_qemu(self._command(adapter),
                                            ["-qmp", f"unix:{monitor},server=on,wait=off", "-S", "-incoming", "defer"])
@@ -246,7 +246,7 @@ class Vm:
     @property
     def monitor(self) -> Path:
         """Its QMP socket, at the path that the daemon expects."""
-        return self._beside_adapter("qmp")
+        return self._vmm_socket("qmp")
 
     def follow_successor(self) -> None:
         """The guest is now in the successor. Waits until the earlier QEMU has ended."""
@@ -344,17 +344,15 @@ class Vm:
         self._agent_path.unlink(missing_ok=True)
         self._monitor_path.unlink(missing_ok=True)
         if self.spec.adapter is not None:
-            for suffix in ("qmp", "next.qmp", "main", "cpr"):
-                self._beside_adapter(suffix).unlink(missing_ok=True)
+            for name in ("qmp", "next.qmp", "main", "cpr"):
+                self._vmm_socket(name).unlink(missing_ok=True)
 
     @property
     def _monitor_path(self) -> Path:
         return self._run_folder / f"{self.name}.monitor{self._starts}"
 
-    def _beside_adapter(self, suffix: str) -> Path:
-        """Where `pvrdmactl vm qemu-args` puts a VM's sockets."""
-        adapter = self.spec.adapter or self._run_folder / self.name
-        return adapter.with_suffix(f".{suffix}")
+    def _vmm_socket(self, name: str) -> Path:
+        return vmm_socket(self.spec.adapter or self._run_folder / f"{self.name}.sock", name)
 
     def _start_qemu(self, command: list[str], arguments: list[str]) -> subprocess.Popen[bytes]:
         qemu = process.start([*command, *arguments], self.qemu_log, self._testbed.qemu_environment())
@@ -409,6 +407,15 @@ class Vm:
             *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, adapter, spec.nic),
             *spec.devices,
         ]
+
+
+def vmm_socket(adapter: Path, name: str) -> Path:
+    """Where `pvrdmactl vm qemu-args` puts a socket of the VM's QEMU: in a folder that the adapter's daemon has made.
+
+    An earlier build of the daemon (test_other_version.py) makes none, and there the socket is beside the adapter's.
+    """
+    folder = adapter.with_suffix(".vmm")
+    return folder / name if folder.is_dir() else adapter.with_suffix(f".{name}")
 
 
 def _status(console: Path, command: str = "") -> str:
