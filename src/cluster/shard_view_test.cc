@@ -162,7 +162,7 @@ TEST_F(ShardViewTest, GivesEachHardwareVersionItsAdapter) {
                                                               {18, 18}, {19, 18}, {21, 18}};
   for (const auto& [vm, adapter] : expected) {
     inventory_.vms.at("VM-01").hardware_version = vm;
-    EXPECT_EQ(view().adapters.at(0).config.hardware_version, parse_hardware_version(adapter)) << vm;
+    EXPECT_EQ(number_of(view().adapters.at(0).config.hardware_version), adapter) << vm;
   }
 }
 

@@ -153,7 +153,8 @@ Argument the_vm() {
 Argument hardware_version() {
   return {.name = "hw",
           .kind = Kind::kNumber,
-          .help = fmt::format("the VM's hardware version; adapters need {}", number_of(kFirstWithAdapter)),
+          .help = fmt::format("the VM's hardware version; adapters need one of {}",
+                              hardware_versions_with_adapter()),
           .required = true,
           .member = "/hardware_version"};
 }

@@ -101,7 +101,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 # --- Mistakes: exit code 2, one sentence, and no half-started daemon. ---
 
-ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
+ALLOWED_VERSIONS = "allowed are 13 to 15, 17 to 21"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
                                   "hardware_version, roce, profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, "

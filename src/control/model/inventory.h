@@ -132,7 +132,7 @@ struct VmMotion {
 struct Vm {
   std::string name;
   std::string host;
-  std::uint32_t hardware_version = 0;  // any from 7 to 21; adapters need 13
+  std::uint32_t hardware_version = 0;  // also one without adapters
   std::uint32_t memory_mib = 0;
   std::uint32_t memory_reserved_mib = 0;
   std::optional<VmAdapter> adapter;
