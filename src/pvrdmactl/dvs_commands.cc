@@ -177,7 +177,7 @@ std::vector<Command> port_commands() {
            .help = "give a physical NIC of a host to an uplink, or free the uplink",
            .arguments = {the_dvs("DVS"),
                          named("HOST", "the host"),
-                         named("SLOT", "the uplink, uplink1"),
+                         named("UPLINK", "the uplink, uplink1"),
                          vmnic,
                          {.name = "none",
                           .kind = Kind::kFlag,
@@ -185,7 +185,7 @@ std::vector<Command> port_commands() {
                           .required = true,
                           .member = "/vmnic"}},
            .method = Method::kPut,
-           .path = "/v1/dvs/{DVS}/hosts/{HOST}/uplinks/{SLOT}",
+           .path = "/v1/dvs/{DVS}/hosts/{HOST}/uplinks/{UPLINK}",
            .text = dvs_text}};
 }
 

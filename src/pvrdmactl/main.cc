@@ -36,9 +36,10 @@ int fail_with(const Error& error, int code) {
   return code;
 }
 
-// Of a command that was parsed.
-int fail_with(const Error& error) {
-  return fail_with(error, error.kind == ErrorKind::kInvalid ? kExitUsage : kExitFailed);
+// Of a command that was parsed: some mistakes are found only with the daemon's help.
+int fail_with(const Command& command, const Error& error) {
+  if (error.kind != ErrorKind::kInvalid) return fail_with(error, kExitFailed);
+  return fail_with({0, fmt::format("{}: see pvrdmactl {} --help", error.message, command.words)}, kExitUsage);
 }
 
 int print(const std::string& text) {
@@ -161,11 +162,11 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   const Command& command = *invocation.command;
   const Get get = [&endpoint](const std::string& path) { return send(endpoint, {Method::kGet, path, ""}); };
   if (auto completed = complete(command, invocation.values, get); !completed) {
-    return fail_with(completed.error());
+    return fail_with(command, completed.error());
   }
   if (command.transfer == Transfer::kCapture) return capture(endpoint, command, invocation.values);
   const auto answer = answer_of(endpoint, command, invocation.values, get);
-  if (!answer) return fail_with(answer.error());
+  if (!answer) return fail_with(command, answer.error());
   const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
   const auto text = show(command, invocation.values, *answer, format);
   return text ? print(*text) : fail_with(text.error(), kExitFailed);

@@ -11,6 +11,7 @@
 
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/help.h"
+#include "pvrdmactl/manual.h"
 #include "vocabulary/name.h"
 
 namespace pvrdma::ctl {
@@ -155,6 +156,7 @@ class Parser {
       return printed(fmt::format("pvrdmactl {}\n", PVRDMA_VERSION));
     }
     if (result_.globals.contains("completion")) return printed(bash_completion(grammar()));
+    if (result_.globals.contains("manual")) return printed(manual(grammar()));
     if (result_.globals.contains("help")) return printed(help(grammar(), program_, words_));
     if (result_.command == nullptr) {
       result_.incomplete = true;
@@ -173,17 +175,6 @@ class Parser {
     return std::move(result_);
   }
 
-  // The arguments of the command that set the same member of the request. Only one of them may be given.
-  std::vector<const Argument*> rivals(const Argument& argument) const {
-    std::vector<const Argument*> found;
-    for (const Argument& other : result_.command->arguments) {
-      if (&other == &argument || (!argument.member.empty() && other.member == argument.member)) {
-        found.push_back(&other);
-      }
-    }
-    return found;
-  }
-
   Result<void> check_complete() const {
     const Command& command = *result_.command;
     bool changes = false;
@@ -191,7 +182,7 @@ class Parser {
     for (const Argument& argument : command.arguments) {
       const auto given = [this](const Argument* one) { return result_.values.contains(one->name); };
       std::string names;
-      const auto choices = rivals(argument);
+      const auto choices = rivals(command.arguments, argument);
       for (const Argument* one : choices) names += (names.empty() ? "" : " or ") + written(*one);
       const auto count = std::ranges::count_if(choices, given);
       if (argument.required && count == 0) return mistake(fmt::format("{} needs {}", spoken(), names));

@@ -128,8 +128,6 @@ std::string upgraded_text(const Json& answer) {
 // --restore and --incoming are one parameter of the request.
 Result<void> choose_incoming(Values& values, const Ask& /*ask*/) {
   if (!values.contains("restore")) return {};
-  if (values.contains("incoming"))
-    return fail(ErrorKind::kInvalid, "--incoming or --restore: give only one of them");
   values["incoming"] = "file";
   return {};
 }
@@ -350,12 +348,13 @@ Section vm_commands() {
                                   {.name = "incoming",
                                    .kind = Kind::kFlag,
                                    .help = "for a new QEMU that waits until vm upgrade-vmm gives it the VM",
-                                   .constant = "true"},
+                                   .constant = "true",
+                                   .member = "/incoming"},
                                   {.name = "restore",
                                    .kind = Kind::kFlag,
                                    .help = "for a QEMU that waits until vm restore resumes the VM there",
                                    .constant = "true",
-                                   .member = "/restore"}},
+                                   .member = "/incoming"}},
                     .path = "/v1/vms/{NAME}/qemu-args?incoming={incoming}",
                     .complete = choose_incoming,
                     .text = qemu_args_text},

@@ -490,6 +490,14 @@ def test_metrics(daemon: Daemon) -> None:
     assert "# TYPE pvrdma_verbs_tx_bytes_total counter\n" in text
 
 
+def test_the_daemons_manual_has_the_options_of_its_help() -> None:
+    """Each option with the name of its value, in both directions."""
+    shown = re.findall(r"^  (?:-h,)?--([a-z-]+)(?: (\S+))? ", run(PVRDMAD, "--help").stdout, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs" / "man" / "pvrdmad.8").read_text(encoding="utf-8")
+    listed = page.split("or an adapter from a flag:\n")[1].split("\n.El\n")[0]
+    assert sorted(re.findall(r"^\.It Fl (?:h , )?-([a-z-]+)(?: Ar (.+))?$", listed, re.MULTILINE)) == sorted(shown)
+
+
 @pytest.mark.parametrize("program", [PVRDMAD, PVRDMACTL], ids=["pvrdmad", "pvrdmactl"])
 def test_help_and_version(program: str) -> None:
     assert run(program, "--version").stdout.split()[0] == Path(program).name
