@@ -7,6 +7,7 @@
 
 #include "api/answers.h"
 #include "api/metrics.h"
+#include "api/process_routes.h"
 #include "api/requests.h"
 #include "api/routes.h"
 
@@ -87,6 +88,7 @@ Reply metrics(const ApiParts& parts, const snapshots::Snapshot& snapshot) {
   std::optional<MemberMetrics> member;
   if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.motions->counters()};
   std::string text = metrics_text(snapshot, parts.version, member);
+  text += certificate_metrics(parts.certificates());
   return {200, std::move(text), "text/plain; version=0.0.4"};
 }
 

@@ -167,6 +167,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/stats",
     "POST /v1/hca/check",
     "GET /v1/paths",
+    "GET /v1/process",
     "GET /metrics",
     "GET /openapi.json",
     "GET /v1/cluster",

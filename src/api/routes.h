@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "adapters/captures.h"
 #include "adapters/faults.h"
@@ -16,6 +17,7 @@
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
 #include "snapshots/snapshot.h"
+#include "tls/certificates.h"
 #include "transport/hca/checker.h"
 
 namespace pvrdma::api {
@@ -37,9 +39,14 @@ struct ApiParts {
   control::Plane* plane = nullptr;
   motion::MotionService* motions = nullptr;
   std::string sysfs = "/sys";
+  // Called when the API answers.
+  std::function<std::vector<tls::CertificateState>()> certificates = [] {
+    return std::vector<tls::CertificateState>();
+  };
 };
 
 void add_daemon_routes(Router& router, const ApiParts& parts);
+void add_process_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
 void add_checkpoint_routes(Router& router, const ApiParts& parts);
 // The following routes need a plane. Without one they are only described; their handlers are never called.

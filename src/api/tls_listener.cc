@@ -116,6 +116,10 @@ void TlsListener::start() {
   impl_->threads_.start(impl_->fd_.get());
 }
 
+tls::Context& TlsListener::tls() const {
+  return *impl_->context_;
+}
+
 std::uint16_t TlsListener::port() const {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);

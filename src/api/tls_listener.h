@@ -41,6 +41,7 @@ class TlsListener {
 
   void start();  // once
   std::uint16_t port() const;
+  tls::Context& tls() const;  // thread: any
 
  private:
   struct Impl;

@@ -7,9 +7,11 @@
 #include <exception>
 #include <fmt/format.h>
 #include <new>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
+#include "base/log_format.h"
 #include "base/log_writer.h"
 
 namespace pvrdma::log {
@@ -23,12 +25,24 @@ std::atomic<Level> lowest = Level::kInfo;
 LogWriter& writer() {
   static LogWriter* const only = [] {
     std::atexit([] { flush(kPatienceAtExit); });
-    return new LogWriter(STDERR_FILENO);
+    return new LogWriter(STDERR_FILENO, default_format());
   }();
   return *only;
 }
 
 }  // namespace
+
+// systemd names the journal's stream by its device and inode, because a child may redirect its standard
+// error.
+Format default_format() {
+  struct stat state {};
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  if (stream == nullptr || ::fstat(STDERR_FILENO, &state) != 0) return Format::kText;
+  return stream == fmt::format("{}:{}", state.st_dev, state.st_ino) ? Format::kJournal : Format::kText;
+}
+void set_format(Format format) {
+  writer().set_format(format);
+}
 
 void set_level(Level level) {
   lowest.store(level, std::memory_order_relaxed);

@@ -6,11 +6,14 @@
 #include <cstring>
 #include <fmt/chrono.h>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <pthread.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+
+#include "base/clean_text.h"
 
 namespace pvrdma::log {
 namespace {
@@ -27,6 +30,43 @@ std::string_view name_of(Level level) {
       return "error";
   }
   return "info";
+}
+
+// sd-daemon(3): the priorities of syslog.
+char priority_of(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return '7';
+    case Level::kInfo:
+      return '6';
+    case Level::kWarn:
+      return '4';
+    case Level::kError:
+      return '3';
+  }
+  return '6';
+}
+
+std::string time_text(std::int64_t at_ns) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
+                     fmt::gmtime(static_cast<std::time_t>(at_ns / kNsPerSecond)),
+                     at_ns % kNsPerSecond / 1000);
+}
+
+std::string line_of(Format format, std::int64_t at_ns, Level level, const std::string& message) {
+  switch (format) {
+    case Format::kText:
+      break;
+    case Format::kJournal:
+      return fmt::format("<{}>{}\n", priority_of(level), message);
+    case Format::kJson:
+      return nlohmann::ordered_json{
+                 {"time", time_text(at_ns)}, {"level", name_of(level)}, {"message", message}}
+                 .dump() +
+             "\n";
+  }
+  return fmt::format("{} {} {}\n", time_text(at_ns), name_of(level), message);
 }
 
 std::int64_t now_ns() {
@@ -52,7 +92,8 @@ void write_all(int fd, std::string_view bytes) {
 
 }  // namespace
 
-LogWriter::LogWriter(int fd) : fd_(fd), ring_(new (std::nothrow) std::byte[kRingBytes]) {
+LogWriter::LogWriter(int fd, Format format)
+    : fd_(fd), format_(format), ring_(new (std::nothrow) std::byte[kRingBytes]) {
   if (ring_ == nullptr) return;
   try {
     std::thread([this] {
@@ -135,12 +176,8 @@ void LogWriter::get(void* bytes, std::size_t count) {
 }
 
 void LogWriter::write_line(const Record& record, std::string_view text) const {
-  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-  const std::tm local = fmt::localtime(static_cast<std::time_t>(record.at_ns / kNsPerSecond));
-  fmt::memory_buffer line;
-  fmt::format_to(std::back_inserter(line), "{:%Y-%m-%dT%H:%M:%S}.{:06} {} {}\n", local,
-                 record.at_ns % kNsPerSecond / 1000, name_of(record.level), text);
-  write_all(fd_, {line.data(), line.size()});
+  write_all(fd_,
+            line_of(format_.load(std::memory_order_relaxed), record.at_ns, record.level, clean_text(text)));
 }
 
 }  // namespace pvrdma::log

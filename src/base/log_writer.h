@@ -1,6 +1,8 @@
 // LogWriter: writes log lines to standard error on a thread of its own, because the reader of that pipe may
 // have stopped.
 //
+// A message may contain what guests, VMMs and peers wrote: it becomes one harmless line (base/clean_text.h).
+//
 // Lines wait in a ring of fixed size, allocated once. A line that does not fit is dropped and counted; after
 // the next line that is written, another one gives the count. The process has one LogWriter, which is never
 // destroyed. Its thread is not joined at exit, because it may be inside a write() that never returns.
@@ -8,6 +10,7 @@
 // Thread: any.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +20,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "base/log_format.h"
 #include "base/time.h"
 
 namespace pvrdma::log {
@@ -24,11 +28,14 @@ namespace pvrdma::log {
 class LogWriter {
  public:
   static constexpr std::size_t kRingBytes = 256u << 10;
-  static constexpr std::size_t kLineBytes = 4096;  // the longest line; the rest is cut off
+  static constexpr std::size_t kLineBytes = 4096;  // the longest message; the rest is cut off
 
   // Writes lines to `fd`, which is borrowed for ever. Without memory for the ring, or without a thread, every
   // line is dropped.
-  explicit LogWriter(int fd);
+  LogWriter(int fd, Format format);
+
+  // For the lines that are not yet written.
+  void set_format(Format format) { format_.store(format, std::memory_order_relaxed); }
 
   // Waits at most while another thread copies a line. Never throws.
   void write(Level level, std::string_view line) noexcept;
@@ -52,6 +59,7 @@ class LogWriter {
   void write_line(const Record& record, std::string_view text) const;
 
   const int fd_;
+  std::atomic<Format> format_;
   mutable std::mutex mutex_;  // held for copies only
   std::condition_variable filled_;
   std::condition_variable emptied_;

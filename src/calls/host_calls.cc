@@ -14,7 +14,7 @@ Result<std::unique_ptr<Conversation>> HostCalls::call(const std::string& host) c
     return fail(ErrorKind::kUnavailable, EHOSTUNREACH,
                 fmt::format("host {} cannot be called: no vmknic is tagged there or here", host));
   auto made = transport::tcp::Call::dial(host_, route->from, {{}, host, route->to, transport::kTcpPort},
-                                         congestion_control_, tls_.get());
+                                         congestion_control_, tls_);
   if (!made) return Failure(std::move(made).error().as(ErrorKind::kUnavailable));
   return std::make_unique<Conversation>(*std::move(made), host);
 }

@@ -26,13 +26,13 @@ using FindRoute = std::function<std::optional<Route>(const std::string& host)>;
 
 class HostCalls {
  public:
-  // `host` is this host's name. If `tls` is null, calls are not encrypted. `congestion_control` is a name
+  // `host` is this host's name. If `tls` is null, calls are not encrypted; it is borrowed and outlives this.
+  // `congestion_control` is a name
   // that the kernel knows.
-  HostCalls(std::string host, FindRoute find_route, std::unique_ptr<tls::Context> tls,
-            std::string congestion_control)
+  HostCalls(std::string host, FindRoute find_route, const tls::Context* tls, std::string congestion_control)
       : host_(std::move(host)),
         find_route_(std::move(find_route)),
-        tls_(std::move(tls)),
+        tls_(tls),
         congestion_control_(std::move(congestion_control)) {}
 
   // Blocks for a bounded time. The error (kUnavailable) is one sentence that names the host. Its code is
@@ -42,7 +42,7 @@ class HostCalls {
  private:
   const std::string host_;
   const FindRoute find_route_;
-  const std::unique_ptr<tls::Context> tls_;
+  const tls::Context* const tls_;
   const std::string congestion_control_;
 };
 

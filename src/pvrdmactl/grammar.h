@@ -85,6 +85,9 @@ struct Command {
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;
   // The answer as text for people; null: none, as in esxcli after a change. May throw Json::exception.
   std::string (*text)(const Json& answer) = nullptr;
+  bool has_multiline_text = false;  // a string of the answer has several lines, which are all shown
+  // Whether the program ends with 0 after this answer; null: it does. May throw Json::exception.
+  bool (*is_good)(const Json& answer) = nullptr;
   // Makes the answer from several requests to the daemon, instead of one; null: there is a `path`. May throw
   // Json::exception.
   Result<Json> (*compose)(const Values& values, const Ask& ask) = nullptr;
@@ -117,6 +120,7 @@ Command checkpoint_command();
 Command restore_command();
 Section motion_commands();
 Section hca_commands();
+Section doctor_commands();
 Command migrate_command();
 
 struct Grammar {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/clean_text.h"
 #include "base/result.h"
 #include "pvrdmactl/api_client.h"
 #include "pvrdmactl/capture_file.h"
@@ -32,7 +33,7 @@ constexpr int kExitFailed = 1;  // the daemon refuses or cannot be reached
 constexpr int kExitUsage = 2;
 
 int fail_with(const Error& error, int code) {
-  fmt::print(stderr, "pvrdmactl: {}\n", error.message);
+  fmt::print(stderr, "pvrdmactl: {}\n", clean_text(error.message));
   return code;
 }
 
@@ -72,7 +73,7 @@ int capture(const Endpoint& endpoint, const Command& command, const Values& valu
 }
 
 void show_progress(const Json& line) {
-  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K{}", progress_of(line));
+  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K{}", clean_text(progress_of(line)));
 }
 
 void clear_progress() {
@@ -169,7 +170,9 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   if (!answer) return fail_with(command, answer.error());
   const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
   const auto text = show(command, invocation.values, *answer, format);
-  return text ? print(*text) : fail_with(text.error(), kExitFailed);
+  if (!text) return fail_with(text.error(), kExitFailed);
+  if (const int code = print(*text); code != kExitDone) return code;
+  return command.is_good == nullptr || command.is_good(Json::parse(*answer)) ? kExitDone : kExitFailed;
 }
 
 int run(const std::string& program, const std::vector<std::string>& arguments) {

@@ -130,6 +130,7 @@ Section motion_commands() {
                         .method = Method::kPost,
                         .path = "/v1/state/print",
                         .text = dumped_text,
+                        .has_multiline_text = true,
                         .transfer = Transfer::kState,
                         .file = "FILE"}}};
 }

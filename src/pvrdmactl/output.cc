@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/clean_text.h"
+
 namespace pvrdma::ctl {
 namespace {
 
@@ -21,12 +23,12 @@ auto guarded(Work work) -> decltype(work()) {
   }
 }
 
-// Replaces characters from hosts and guests that could control the terminal.
-std::string harmless(std::string text) {
-  for (char& c : text) {
-    if ((c >= 0 && c < ' ' && c != '\n') || c == '\x7f') c = '?';
+// A name or sentence with a line break could forge a row of a table, so each string is one line.
+void clean_strings(Json& json) {
+  if (json.is_string()) json = clean_text(json.get_ref<const std::string&>());
+  if (json.is_structured()) {
+    for (Json& each : json) clean_strings(each);
   }
-  return text;
 }
 
 Ask parsing(const Get& get) {
@@ -48,8 +50,10 @@ Result<std::string> show(const Command& command, const Values& values, const std
       if (!selected) return Failure(std::move(selected).error());
       json = *std::move(selected);
     }
-    if (format == Format::kJson) return json.dump(kJsonIndent) + "\n";
-    return command.text == nullptr ? "" : harmless(command.text(json));
+    if (format == Format::kJson) return json.dump(kJsonIndent, ' ', true) + "\n";  // in ASCII
+    if (command.text == nullptr) return "";
+    if (!command.has_multiline_text) clean_strings(json);
+    return clean_text(command.text(json), Newlines::kKept);  // keys are strings, too
   });
 }
 
@@ -69,7 +73,7 @@ Result<std::string> compose(const Command& command, const Values& values, const 
 std::string error_sentence(const std::string& answer, int status) {
   const auto sentence =
       guarded([&]() -> Result<std::string> { return Json::parse(answer).at("error").get<std::string>(); });
-  return sentence ? harmless(*sentence) : fmt::format("the daemon answered with HTTP status {}", status);
+  return sentence ? *sentence : fmt::format("the daemon answered with HTTP status {}", status);
 }
 
 }  // namespace pvrdma::ctl

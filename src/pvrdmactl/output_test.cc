@@ -35,14 +35,27 @@ TEST(Output, TakesTheDaemonsOwnSentenceForARefusal) {
 }
 
 TEST(Output, LetsNoAnswerSteerTheTerminal) {
-  const std::string answer =
-      R"([{"name":"a\u001b[2J\u007f","vlan":7,"mtu":1500,"native_endpoints":false,"native_peers":[]}])";
-  EXPECT_EQ(
-      show(command("dvs portgroup list"), {}, R"({"portgroups":)" + answer + "}", Format::kText).value(),
-      "Name    VLAN   MTU  Native Endpoints\n"
-      "------  ----  ----  ----------------\n"
-      "a?[2J?     7  1500  off\n");
-  EXPECT_EQ(error_sentence(R"({"error":"no \u0007 \u00e4"})", 400), "no ? ä");
+  const auto list = [](const std::string& name, Format format) {
+    const std::string answer = R"({"portgroups":[{"name":")" + name +
+                               R"(","vlan":7,"mtu":1500,"native_endpoints":false,"native_peers":[]}]})";
+    return show(command("dvs portgroup list"), {}, answer, format).value();
+  };
+  EXPECT_EQ(list(R"(a\u001b[2J)", Format::kText),
+            "Name        VLAN   MTU  Native Endpoints\n"
+            "----------  ----  ----  ----------------\n"
+            "a\\u001b[2J     7  1500  off\n");
+  EXPECT_EQ(list(R"(b\n\u202e\u009b)", Format::kText),
+            "Name                 VLAN   MTU  Native Endpoints\n"
+            "-------------------  ----  ----  ----------------\n"
+            "b\\u000a\\u202e\\u009b     7  1500  off\n")
+      << "and forge no row";
+  const std::string json = list(R"(b\n\u202e\u009b)", Format::kJson);
+  EXPECT_NE(json.find(R"("b\n\u202e\u009b")"), std::string::npos) << json;
+}
+
+TEST(Output, ShowsTheLinesOfATextThatHasSeveral) {
+  EXPECT_EQ(show(command("motion dump"), {}, R"({"text":"one\ntwo\u001b\n"})", Format::kText).value(),
+            "one\ntwo\\u001b\n");
 }
 
 TEST(Output, CompletesAValueOnlyTheDaemonKnows) {

@@ -357,7 +357,8 @@ Section vm_commands() {
                                    .member = "/incoming"}},
                     .path = "/v1/vms/{NAME}/qemu-args?incoming={incoming}",
                     .complete = choose_incoming,
-                    .text = qemu_args_text},
+                    .text = qemu_args_text,
+                    .has_multiline_text = true},
                    upgrade_vmm_command(),
                    migrate_command(),
                    checkpoint_command(),
@@ -366,7 +367,8 @@ Section vm_commands() {
                     .help = "print the parts that libvirt's domain XML needs for the VM",
                     .arguments = {the_vm()},
                     .path = "/v1/vms/{NAME}/libvirt-xml",
-                    .text = libvirt_xml_text}}};
+                    .text = libvirt_xml_text,
+                    .has_multiline_text = true}}};
 }
 
 }  // namespace pvrdma::ctl

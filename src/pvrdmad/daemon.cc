@@ -27,12 +27,6 @@ std::optional<tls::Files> tls_files(const control::ClusterConfig& config) {
   return tls::Files{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
 }
 
-// For calls, which other threads than the shard make. Null: calls are plain.
-Result<std::unique_ptr<tls::Context>> make_tls(const control::ClusterConfig& config) {
-  const auto files = tls_files(config);
-  return files ? tls::Context::mutual(*files) : std::unique_ptr<tls::Context>();
-}
-
 std::vector<snapshots::CounterGroup> sandbox_counters() {
   if (!is_confined()) return {};
   return {{"sandbox", {{"refused_calls", refused_calls()}}}};
@@ -115,6 +109,7 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
   if (!tcp) return Failure(std::move(tcp).error());
   tcp_ = *std::move(tcp);
   fabric_->use(*tcp_);
+  if (tls::Context* const tls = tcp_->tls()) certificates_.add("tcp", *tls);
   return {};
 }
 
@@ -162,8 +157,6 @@ Result<void> Daemon::connect_store(const std::optional<control::ClusterConfig>& 
 
 Result<void> Daemon::make_host_calls(const std::optional<control::ClusterConfig>& config) {
   if (!config) return {};
-  auto tls = make_tls(*config);
-  if (!tls) return Failure(std::move(tls).error());
   const auto find_route =
       [&plane = *membership_->plane()](const std::string& host) -> std::optional<calls::Route> {
     const auto inventory = plane.inventory();
@@ -175,7 +168,7 @@ Result<void> Daemon::make_host_calls(const std::optional<control::ClusterConfig>
     if (from == nullptr || to == nullptr) return std::nullopt;
     return calls::Route{*from, *to};
   };
-  host_calls_ = std::make_unique<calls::HostCalls>(config->host_name, find_route, *std::move(tls),
+  host_calls_ = std::make_unique<calls::HostCalls>(config->host_name, find_route, tcp_->tls(),
                                                    tcp_->congestion_control());
   return {};
 }
@@ -235,10 +228,12 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
                                      .checkpoints = *checkpoints_,
                                      .hca_checker = nic_checks_,
                                      .plane = membership_ != nullptr ? membership_->plane() : nullptr,
-                                     .motions = motions_.get()},
+                                     .motions = motions_.get(),
+                                     .certificates = [this] { return certificates_.states(); }},
                                     config.api);
   if (!api) return Failure(std::move(api).error());
   api_ = *std::move(api);
+  if (tls::Context* const tls = api_->tls()) certificates_.add("api", *tls);
   return {};
 }
 

@@ -40,6 +40,7 @@
 #include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
 #include "snapshots/shard_snapshots.h"
+#include "tls/certificates.h"
 #include "transport/hca/call_introducer.h"
 #include "transport/hca/hca.h"
 #include "transport/hca/nic_checks.h"
@@ -65,6 +66,9 @@ class Daemon {
 
   // Starts the threads. Called once. Errors: the kernel refuses to watch a socket.
   Result<void> start();
+
+  // The certificates of [tcp] and [api]. Their functions block, so they are for main's thread.
+  const tls::Certificates& certificates() const { return certificates_; }
 
  private:
   Daemon() = default;
@@ -119,6 +123,7 @@ class Daemon {
   std::unique_ptr<moves::Checkpoints> checkpoints_;
   std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
+  tls::Certificates certificates_;
   std::unique_ptr<ShardThread> shard_;
 };
 

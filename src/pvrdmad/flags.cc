@@ -30,6 +30,9 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
                  "where pvrdmactl finds the daemon (/run/pvrdma/api.sock)")
       ->option_text("PATH");
   app.add_option("--log-level", sources.log_level, "debug, info, warn or error (info)")->option_text("LEVEL");
+  app.add_option("--log-format", sources.log_format,
+                 "text, journal or json (journal if standard error is systemd's journal, otherwise text)")
+      ->option_text("FORMAT");
   app.add_option("--dedicated-core", sources.dedicated_core,
                  "dedicate this core to the thread of the adapters (none)")
       ->option_text("CORE");

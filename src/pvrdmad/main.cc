@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <fmt/core.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,7 +11,9 @@
 #include <utility>
 #include <variant>
 
+#include "base/clean_text.h"
 #include "base/log.h"
+#include "base/log_format.h"
 #include "control/config/config.h"
 #include "device/eventfd_signal.h"
 #include "guestmem/sigbus.h"
@@ -25,7 +28,8 @@ namespace pvrdma::daemon {
 namespace {
 
 int refuse(const Error& error) {
-  fmt::print(stderr, "pvrdmad: {}\n", error.message);
+  const bool to_journal = log::default_format() == log::Format::kJournal;
+  fmt::print(stderr, "{}pvrdmad: {}\n", to_journal ? "<3>" : "", clean_text(error.message));
   return kExitMistake;
 }
 
@@ -33,12 +37,13 @@ std::string membership(const control::Config& config) {
   return config.cluster ? " and those of the cluster's VMs on host " + config.cluster->host_name : "";
 }
 
-// Blocks the signals in every thread, because later threads inherit the mask. wait_for_stop() takes them.
-sigset_t block_stop_signals() {
+// Blocks the signals in every thread, because later threads inherit the mask. next_signal() takes them.
+sigset_t block_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::sigaddset(&signals, SIGINT);
+  ::sigaddset(&signals, SIGHUP);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);  // writing to a client that has left is then an error of its socket
   return signals;
@@ -52,11 +57,30 @@ bool stop_asked() {
   return ::sigismember(&pending, SIGTERM) == 1 || ::sigismember(&pending, SIGINT) == 1;
 }
 
-const char* wait_for_stop(const sigset_t& signals) {
-  int signal = 0;
-  while (::sigwait(&signals, &signal) != 0) {
+// Until a signal that stops the daemon. SIGHUP takes new certificates. Their ends are looked at once a day.
+const char* serve_until_stopped(const tls::Certificates& certificates, const sigset_t& signals) {
+  constexpr std::time_t kDayS = 86400;
+  std::time_t next_look_s = 0;
+  while (true) {
+    const std::time_t now_s = std::time(nullptr);
+    if (now_s >= next_look_s) {
+      certificates.warn_of_end(static_cast<std::uint64_t>(now_s));
+      next_look_s = now_s + kDayS;
+    }
+    const timespec patience{.tv_sec = std::min(next_look_s - now_s, kDayS), .tv_nsec = 0};
+    switch (::sigtimedwait(&signals, nullptr, &patience)) {
+      case SIGHUP:
+        certificates.reload();
+        next_look_s = 0;
+        break;
+      case SIGINT:
+        return "SIGINT";
+      case SIGTERM:
+        return "SIGTERM";
+      default:  // the time has passed, or another signal's handler has run
+        break;
+    }
   }
-  return signal == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
 // Raises the soft limit of descriptors to the hard limit: each mapping of a guest's memory comes with a
@@ -101,7 +125,7 @@ Result<void> confine(const control::Config& config) {
   return {};
 }
 
-int serve(const control::Config& config, keep::DescriptorStore* store, const sigset_t& stop_signals) {
+int serve(const control::Config& config, keep::DescriptorStore* store, const sigset_t& signals) {
   raise_descriptor_limit();
   if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
   if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
@@ -117,7 +141,7 @@ int serve(const control::Config& config, keep::DescriptorStore* store, const sig
             membership(config), config.daemon.api_socket);
   keep::notify("READY=1");
 
-  const char* signal = wait_for_stop(stop_signals);
+  const char* signal = serve_until_stopped((*daemon)->certificates(), signals);
   log::info("pvrdmad: stopping because of {}", signal);
   keep::notify("STOPPING=1");
   daemon->reset();
@@ -148,8 +172,9 @@ int run(int argc, char** argv) {
     return kExitStopped;
   }
   log::set_level(config->daemon.log_level);
-  const sigset_t stop_signals = block_stop_signals();
-  const int code = serve(*config, store->get(), stop_signals);
+  if (config->daemon.log_format) log::set_format(*config->daemon.log_format);
+  const sigset_t signals = block_signals();
+  const int code = serve(*config, store->get(), signals);
   return code == kExitMistake ? mistake : code;
 }
 

@@ -15,6 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/log_format.h"
 #include "pvrdmad/sandbox_rules.h"
 
 namespace pvrdma::daemon {
@@ -31,6 +32,7 @@ constexpr int kBySeccomp = 1;  // SYS_SECCOMP of <linux/signal.h>, which conflic
 std::atomic<std::uint64_t> refused = 0;
 std::atomic<bool> entered = false;
 std::array<std::array<char, kNameBytes>, kCallsNamed> names;
+std::string_view line_start;  // the journal's priority, if standard error is the journal
 
 // A line of text, built only with functions that a signal handler may call.
 class Line {
@@ -89,7 +91,7 @@ void report(const siginfo_t& info, const ucontext_t& context, std::uint64_t coun
   char thread[16] = "";
   ::prctl(PR_GET_NAME, thread);
   Line line;
-  line.text("pvrdmad: sandbox: refused system call ").number(number).text(" (");
+  line.text(line_start).text("pvrdmad: sandbox: refused system call ").number(number).text(" (");
   line.text(number < kCallsNamed && names[number][0] != 0 ? names[number].data() : "unknown")
       .text(") of thread ");
   line.text(std::string_view(thread, ::strnlen(thread, sizeof(thread)))).text(", arguments");
@@ -146,6 +148,7 @@ Result<Confinement> enter_sandbox(const SandboxNeeds& needs) {
   }
   if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) return Confinement::kNoSeccomp;
   name_calls();
+  if (log::default_format() == log::Format::kJournal) line_start = "<4>";
   if (auto installed = install_handler(); !installed) return Failure(std::move(installed).error());
   const std::unique_ptr<void, decltype(&::seccomp_release)> filter(::seccomp_init(SCMP_ACT_TRAP),
                                                                    &::seccomp_release);

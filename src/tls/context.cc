@@ -1,6 +1,8 @@
 #include "tls/context.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -118,7 +120,7 @@ void Context::Free::operator()(ssl_ctx_st* context) const {
   SSL_CTX_free(context);
 }
 
-Result<std::unique_ptr<Context>> Context::mutual(const Files& files) {
+Result<Context::Owned> Context::load_mutual(const Files& files) {
   ERR_clear_error();
   Owned context(SSL_CTX_new(TLS_method()));
   if (auto set = set_rules(context.get(), TLS1_3_VERSION); !set) return Failure(std::move(set).error());
@@ -127,30 +129,66 @@ Result<std::unique_ptr<Context>> Context::mutual(const Files& files) {
   if (auto loaded = load_identity(context.get(), files.certificate, files.key); !loaded)
     return Failure(std::move(loaded).error());
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  return std::unique_ptr<Context>(new Context(std::move(context)));
+  return context;
+}
+
+Result<Context::Owned> Context::load_server_only(const Files& files) {
+  ERR_clear_error();
+  Owned context(SSL_CTX_new(TLS_server_method()));
+  if (auto set = set_rules(context.get(), TLS1_2_VERSION); !set) return Failure(std::move(set).error());
+  if (auto loaded = load_identity(context.get(), files.certificate, files.key); !loaded)
+    return Failure(std::move(loaded).error());
+  return context;
+}
+
+Result<std::unique_ptr<Context>> Context::make(Load load, Files files) {
+  auto context = load(files);
+  if (!context) return Failure(std::move(context).error());
+  return std::unique_ptr<Context>(new Context(load, std::move(files), *std::move(context)));
+}
+
+Result<std::unique_ptr<Context>> Context::mutual(const Files& files) {
+  return make(load_mutual, files);
 }
 
 Result<std::unique_ptr<Context>> Context::server_only(const std::string& certificate,
                                                       const std::string& key) {
-  ERR_clear_error();
-  Owned context(SSL_CTX_new(TLS_server_method()));
-  if (auto set = set_rules(context.get(), TLS1_2_VERSION); !set) return Failure(std::move(set).error());
-  if (auto loaded = load_identity(context.get(), certificate, key); !loaded)
-    return Failure(std::move(loaded).error());
-  return std::unique_ptr<Context>(new Context(std::move(context)));
+  return make(load_server_only, {.ca = {}, .certificate = certificate, .key = key});
+}
+
+Result<void> Context::reload() {
+  auto loaded = load_(files_);
+  if (!loaded) return Failure(std::move(loaded).error());
+  const std::lock_guard lock(mutex_);
+  context_.swap(*loaded);
+  return {};
+}
+
+Context::Owned Context::current() const {
+  const std::lock_guard lock(mutex_);
+  SSL_CTX_up_ref(context_.get());
+  return Owned(context_.get());
+}
+
+std::uint64_t Context::not_after_s() const {
+  const Owned context = current();
+  std::tm parts{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(SSL_CTX_get0_certificate(context.get())), &parts) != 1) return 0;
+  return static_cast<std::uint64_t>(std::max<std::time_t>(::timegm(&parts), 0));
 }
 
 bool Context::is_certified_as(const std::string& name) const {
-  X509* const certificate = SSL_CTX_get0_certificate(context_.get());
+  const Owned context = current();
+  X509* const certificate = SSL_CTX_get0_certificate(context.get());
   return X509_check_host(certificate, name.data(), name.size(), 0, nullptr) == 1;
 }
 
 Result<std::unique_ptr<Stream>> Context::client(Fd socket) const {
-  return Stream::create(std::move(socket), *context_, Role::kClient);
+  return Stream::create(std::move(socket), *current(), Role::kClient);
 }
 
 Result<std::unique_ptr<Stream>> Context::server(Fd socket) const {
-  return Stream::create(std::move(socket), *context_, Role::kServer);
+  return Stream::create(std::move(socket), *current(), Role::kServer);
 }
 
 }  // namespace pvrdma::tls

@@ -4,10 +4,15 @@
 // with a passphrase. A stream of a mutual context accepts any peer whose certificate the authority signed;
 // the stream's user compares names (Stream::peer_is).
 //
-// Thread: any; immutable after it was made. May be destroyed before its streams.
+// Its files can be replaced while it is used: reload() reads them again. Streams that exist keep what they
+// have.
+//
+// Thread: any. May be destroyed before its streams.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/fd.h"
@@ -37,6 +42,14 @@ class Context {
   // client() cannot be used.
   static Result<std::unique_ptr<Context>> server_only(const std::string& certificate, const std::string& key);
 
+  // Reads the files again; later streams use them. After an error, which is one of those above, later streams
+  // use what earlier ones did. Blocks: not for the shard's thread.
+  Result<void> reload();
+
+  const std::string& certificate_file() const { return files_.certificate; }
+  // When the certificate expires, in seconds since the epoch.
+  std::uint64_t not_after_s() const;
+
   // Whether this context's certificate is for the host `name`, which a wildcard may match.
   bool is_certified_as(const std::string& name) const;
 
@@ -49,7 +62,17 @@ class Context {
     void operator()(ssl_ctx_st* context) const;
   };
   using Owned = std::unique_ptr<ssl_ctx_st, Free>;
-  explicit Context(Owned context) : context_(std::move(context)) {}
+  using Load = Result<Owned> (*)(const Files& files);
+  Context(Load load, Files files, Owned context)
+      : load_(load), files_(std::move(files)), context_(std::move(context)) {}
+  static Result<std::unique_ptr<Context>> make(Load load, Files files);
+  static Result<Owned> load_mutual(const Files& files);
+  static Result<Owned> load_server_only(const Files& files);
+  Owned current() const;
+
+  const Load load_;
+  const Files files_;
+  mutable std::mutex mutex_;  // held to copy the pointer only, because the shard makes streams
   Owned context_;
 };
 

@@ -208,7 +208,7 @@ def completed(*words: str, folder: Path = ROOT) -> list[str]:
 
 def test_completion_follows_the_words(tmp_path: Path) -> None:
     assert completed("") == ["rdma", "network", "system", "dvs", "vm", "host", "cluster", "adapter", "qp", "path",
-                             "stats", "version", "capture", "fault", "motion", "hca"]
+                             "stats", "version", "capture", "fault", "motion", "hca", "doctor"]
     assert completed("r") == ["rdma"]
     assert completed("rdma", "device", "") == ["list", "protocol", "vmknic", "stats"]
     assert completed("--json", "-H", "vm", "rdma", "dev") == ["device"]

@@ -3,6 +3,9 @@ why."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,3 +43,37 @@ def test_a_host_without_the_right_certificate(tmp_path: Path, case: str) -> None
             peer = fleet[number].ctl("cluster", "get")["tcp"]["peers"][0]
             assert (peer["lanes_up"], peer["sessions_up"]) == (0, 0), peer
             assert peer["trouble"]
+
+
+def test_a_reload_takes_new_certificates_and_no_lane_notices(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    certificates = {name: authority.issue(name) for name in ("esx-01", "esx-02")}
+    with make_fleet("certificate-reload", tmp_path, certificates=certificates) as fleet:
+        fleet.follow_the_guide()
+
+        def peers() -> list[dict[str, object]]:
+            return [fleet[number].ctl("cluster", "get")["tcp"]["peers"][0] for number in (1, 2)]
+
+        def are_up(found: list[dict[str, object]]) -> bool:
+            return all((peer["lanes_up"], peer["sessions_up"]) == (4, 4) for peer in found)
+
+        def reload(number: int, says: str) -> None:
+            before = fleet[number].logged().count(says)
+            os.kill(fleet[number].pid, signal.SIGHUP)
+            until(f"the log of {fleet[number].name}", fleet[number].logged, accept=lambda log: log.count(says) == before + 1)
+
+        first = until("all lanes", peers, accept=are_up)
+        for number, name in ((1, "esx-01"), (2, "esx-02")):
+            new = authority.issue(name, f"{name}-new")
+            shutil.copy(new.certificate, certificates[name].certificate)
+            shutil.copy(new.key, certificates[name].key)
+            reload(number, "reload: [tcp] uses the certificate in ")
+        certificates["esx-01"].key.write_text("half a key")
+        reload(1, "reload: [tcp] keeps its certificate, because the new files cannot be used: key ")
+        assert peers() == first
+
+        fleet[2].stop()
+        until("the lines of doctor", lambda: fleet[1].ctl_outcome("doctor"),
+              accept=lambda outcome: outcome[0] == 1 and "TROUBLE  peer esx-02: " in outcome[1])
+        fleet[2].start()
+        until("all lanes with the new certificates", peers, accept=are_up)

@@ -27,6 +27,7 @@ Result<Config> load_config(const ConfigSources& sources) {
   Section& daemon = document.tables.try_emplace("daemon", Section{"[daemon]", {}}).first->second;
   override_with(daemon, "api_socket", sources.api_socket, "--api-socket");
   override_with(daemon, "log_level", sources.log_level, "--log-level");
+  override_with(daemon, "log_format", sources.log_format, "--log-format");
   override_with(daemon, "dedicated_core", sources.dedicated_core, "--dedicated-core");
   if (sources.fault_injection) daemon.set("fault_injection", true, {"--fault-injection", "fault_injection"});
   for (const std::string& flag : sources.adapter_flags) {

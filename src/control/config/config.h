@@ -15,6 +15,7 @@
 
 #include "base/ip_address.h"
 #include "base/log.h"
+#include "base/log_format.h"
 #include "base/result.h"
 #include "base/socket_owner.h"
 #include "base/time.h"
@@ -48,6 +49,7 @@ struct AdapterConfig {
 struct DaemonConfig {
   std::string api_socket = "/run/pvrdma/api.sock";
   log::Level log_level = log::Level::kInfo;
+  std::optional<log::Format> log_format;          // empty: log::default_format()
   Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
   bool sandbox = true;                            // confine the process once it has started
   bool fault_injection = false;                   // the API may add faults
@@ -111,6 +113,7 @@ struct ConfigSources {
   std::vector<std::string> roce_links;  // "tap:pvroce0", for the daemon's own adapters
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;
+  std::optional<std::string> log_format;
   std::optional<std::int64_t> dedicated_core;
   bool fault_injection = false;  // true if the flag is given; otherwise the file decides
 };

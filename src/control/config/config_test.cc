@@ -82,6 +82,7 @@ TEST_F(ConfigTest, ReadsEverythingThereIs) {
   const auto config = load(std::string(R"([daemon]
 api_socket = "/tmp/api.sock"
 log_level = "debug"
+log_format = "json"
 spin_us = 0
 sandbox = false
 )") + kVm01 + R"(roce = "v1"
@@ -96,6 +97,7 @@ mtu = 9000
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.api_socket, "/tmp/api.sock");
   EXPECT_EQ(config->daemon.log_level, log::Level::kDebug);
+  EXPECT_EQ(config->daemon.log_format, log::Format::kJson);
   EXPECT_EQ(config->daemon.spin, Duration{0});
   EXPECT_FALSE(config->daemon.sandbox);
   ASSERT_EQ(config->adapters.size(), 2U);
@@ -117,6 +119,7 @@ TEST_F(ConfigTest, HasDefaults) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.api_socket, "/run/pvrdma/api.sock");
   EXPECT_EQ(config->daemon.log_level, log::Level::kInfo);
+  EXPECT_EQ(config->daemon.log_format, std::nullopt);
   EXPECT_EQ(config->daemon.spin, std::chrono::microseconds(50));
   EXPECT_TRUE(config->daemon.sandbox);
   EXPECT_EQ(config->daemon.dedicated_core, std::nullopt);
@@ -277,10 +280,12 @@ TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
        .adapter_flags =
            {"name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1,doorbells=mapped,mtu=2200"},
        .api_socket = "/flag.sock",
-       .log_level = "error"});
+       .log_level = "error",
+       .log_format = "journal"});
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.api_socket, "/flag.sock");
   EXPECT_EQ(config->daemon.log_level, log::Level::kError);
+  EXPECT_EQ(config->daemon.log_format, log::Format::kJournal);
   ASSERT_EQ(config->adapters.size(), 2U);
   EXPECT_EQ(config->adapters[1].name, "VM-02");
   EXPECT_EQ(config->adapters[1].hardware_version, HardwareVersion::k17);
@@ -331,9 +336,10 @@ TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
 }
 
 TEST_F(ConfigTest, RefusesUnknownKeys) {
-  EXPECT_EQ(mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
-            "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us, sandbox, "
-            "dedicated_core, fault_injection");
+  EXPECT_EQ(
+      mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
+      "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, log_format, spin_us, sandbox, "
+      "dedicated_core, fault_injection");
   EXPECT_EQ(
       mistake_with("color", "color = 1"),
       "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
@@ -344,7 +350,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
 
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
   const std::string allowed =
-      ": allowed are api_socket, log_level, spin_us, sandbox, "
+      ": allowed are api_socket, log_level, log_format, spin_us, sandbox, "
       "dedicated_core, fault_injection";
   EXPECT_EQ(mistake_in(std::string("[daemon]\n\"gr\u00f6\u00dfe\" = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key gr????e" + allowed);

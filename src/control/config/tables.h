@@ -21,6 +21,11 @@ inline constexpr std::array kWords<log::Level>{
     Word{"debug", log::Level::kDebug}, Word{"info", log::Level::kInfo}, Word{"warn", log::Level::kWarn},
     Word{"error", log::Level::kError}};
 
+template <>
+inline constexpr std::array kWords<log::Format>{Word{"text", log::Format::kText},
+                                                Word{"journal", log::Format::kJournal},
+                                                Word{"json", log::Format::kJson}};
+
 namespace control {
 
 enum class StoreKind : std::uint8_t { kSqlite, kEtcd };
@@ -136,6 +141,8 @@ template <>
 inline constexpr auto kObject<control::DaemonConfig> = request(
     "[daemon]", field("api_socket", &control::DaemonConfig::api_socket, control::kSocket),
     field("log_level", &control::DaemonConfig::log_level, WordRule<log::Level>{"log level"}),
+    field("log_format", &control::DaemonConfig::log_format,
+          OptionalRule<WordRule<log::Format>>{{"log format"}}),
     field("spin_us", &control::DaemonConfig::spin, control::SpinRule{}),
     field("sandbox", &control::DaemonConfig::sandbox),
     field("dedicated_core", &control::DaemonConfig::dedicated_core, OptionalRule<control::CoreRule>{}),

@@ -196,6 +196,10 @@ void Tcp::configure(const TcpSettings& settings) {
   impl_->is_configured = true;
 }
 
+pvrdma::tls::Context* Tcp::tls() const {
+  return impl_->shared.tls.get();
+}
+
 const Counters& Tcp::counters() const {
   return impl_->shared.counters;
 }

@@ -107,6 +107,8 @@ class Tcp final : public Transport {
   void flush(Instant now) override;
 
   const TcpErrors& errors() const;
+  // What lanes and calls present and trust; null: plain. Thread: any.
+  pvrdma::tls::Context* tls() const;
   std::vector<TcpPeerState> peers() const;
   const std::string& congestion_control() const;  // the one that all connections use
   bool listening() const;

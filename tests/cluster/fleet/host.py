@@ -159,6 +159,12 @@ class Host:
         """The parsed output of `pvrdmactl --json ARGUMENTS`."""
         return json.loads(self.ctl_text("--json", *arguments))
 
+    def ctl_outcome(self, *arguments: str) -> tuple[int, str]:
+        """The exit code and the output of `pvrdmactl ARGUMENTS`."""
+        done = subprocess.run([str(binary("pvrdmactl")), "--api", str(self.api), *arguments], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=_CTL_GUARD_S, check=False)
+        return done.returncode, done.stdout
+
     def refusal(self, *arguments: str) -> str:
         """The sentence with which `pvrdmactl ARGUMENTS` is refused. AssertionError if it is not."""
         try:

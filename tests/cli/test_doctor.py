@@ -1,0 +1,202 @@
+"""pvrdmactl doctor and a reload: a real daemon with a mistake that an operator makes, and the line that names it.
+
+Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... /usr/bin/python3 -m pytest tests/cli/test_doctor.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, run, running_daemon
+
+GOOD_QEMU = "#!/bin/sh\n[ \"$1\" != --version ] || echo QEMU emulator version 10.1.0\n"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """pytest's folder names are too long for sockets."""
+    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
+        yield Path(name)
+
+
+def qemu(folder: Path, text: str = GOOD_QEMU) -> str:
+    """A program that says what QEMU would say."""
+    program = folder / "qemu"
+    program.write_text(text, encoding="ascii")
+    program.chmod(0o755)
+    return str(program)
+
+
+def examine(daemon: Daemon, program: str | None = None) -> tuple[int, list[str]]:
+    """The exit code and the lines of `pvrdmactl doctor`."""
+    done = daemon.ctl("doctor", "--qemu", program or qemu(daemon.folder))
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def troubles(daemon: Daemon, program: str | None = None) -> list[str]:
+    """The lines of trouble. Without any the exit code is 0."""
+    code, lines = examine(daemon, program)
+    found = [line for line in lines if line.startswith("TROUBLE")]
+    assert code == (1 if found else 0)
+    return found
+
+
+def issue(folder: Path, days: int) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that its own key signed, and the key."""
+    certificate, key = folder / "api.crt", folder / "api.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", str(days), "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    return certificate, key
+
+
+def api_over_tls(folder: Path, days: int) -> tuple[str, int]:
+    """[api] with a new certificate, and its port."""
+    certificate, key = issue(folder, days)
+    token = folder / "token"
+    token.write_text("0123456789abcdef\n", encoding="ascii")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    return (f'[api]\nlisten = "127.0.0.1:{port}"\ncertificate = "{certificate}"\nkey = "{key}"\ntoken_file = "{token}"\n',
+            port)
+
+
+def member(folder: Path) -> str:
+    """The configuration of a cluster's only host."""
+    return f'[host]\nname = "esx-01"\nsocket_folder = "{folder}"\n[store]\npath = "{folder}/store.db"\n'
+
+
+@contextmanager
+def vmm(path: Path) -> Iterator[None]:
+    """A VMM without a guest at an adapter's socket: it only agrees on the version."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        wish = b'{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576}}\0'
+        client.sendall(struct.pack("<HHIII", 1, 1, 16 + 4 + len(wish), 0, 0) + struct.pack("<HH", 0, 0) + wish)
+        client.settimeout(GUARD_S)
+        assert client.recv(16)
+        yield
+
+
+def test_all_is_well(folder: Path) -> None:
+    with running_daemon(folder, adapter(folder, 1)) as daemon:
+        code, lines = examine(daemon)
+        assert code == 0
+        for line in ("QEMU", "daemon", "open files", "doorbells", "MACs", "adapter VM-01"):
+            assert any(each.startswith(f"ok       {line}: ") for each in lines), (line, lines)
+        done = daemon.ctl("--json", "doctor", "--qemu", qemu(folder))
+        answer = json.loads(done.stdout)
+        assert (done.returncode, answer["healthy"], len(answer["checks"])) == (0, True, len(lines))
+
+
+def test_no_daemon(folder: Path) -> None:
+    done = run(PVRDMACTL, "--api", str(folder / "none.sock"), "doctor", "--qemu", qemu(folder))
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if line.startswith("TROUBLE  daemon: ") and
+            line.endswith("to mend it: systemctl start pvrdmad, and see journalctl -u pvrdmad")], done.stdout
+    answer = json.loads(run(PVRDMACTL, "--api", str(folder / "none.sock"), "--json", "doctor", "--qemu", qemu(folder)).stdout)
+    assert answer["healthy"] is False
+
+
+def test_old_qemu(folder: Path) -> None:
+    with running_daemon(folder, adapter(folder, 1)) as daemon:
+        old = qemu(folder, GOOD_QEMU.replace("10.1.0", "7.2.0"))
+        assert troubles(daemon, old) == [f"TROUBLE  QEMU: {old} 7.2 is older than 10.1; to mend it: install QEMU 10.1 or later, "
+                                         "or name one with --qemu"]
+
+
+def test_few_open_files(folder: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with running_daemon(folder, adapter(folder, 1)) as daemon:
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (min(1024, soft), hard))
+        (line,) = troubles(daemon)
+        assert line.startswith("TROUBLE  open files: the daemon may have 1024, fewer than 4096; to mend it: set LimitNOFILE=")
+
+
+def test_no_monitor(folder: Path) -> None:
+    with running_daemon(folder, adapter(folder, 1)) as daemon, vmm(folder / "vm-01.sock"):
+        (line,) = troubles(daemon)
+        assert line.startswith(f"TROUBLE  monitor VM-01: QEMU's monitor {folder}/vm-01.qmp cannot be reached (No such file")
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.bind(str(folder / "vm-01.qmp"))
+            monitor.listen()
+            assert troubles(daemon) == []
+
+
+def test_mistakes_of_a_cluster(folder: Path) -> None:
+    with running_daemon(folder, member(folder) + adapter(folder, 1)) as daemon:
+        def do(*words: str) -> None:
+            done = daemon.ctl(*words)
+            assert done.returncode == 0, done.stderr
+
+        assert [line for line in troubles(daemon) if line.startswith("TROUBLE  vmknic: this host has no VMkernel adapter")]
+        do("network", "ip", "interface", "add", "-i", "vmk0", "--address", "127.0.0.1")
+        (untagged,) = (line for line in troubles(daemon) if line.startswith("TROUBLE  vmknic: "))
+        do(*untagged.rpartition("to mend it: pvrdmactl ")[2].split())
+        (ruleset,) = troubles(daemon)
+        assert ruleset.startswith("TROUBLE  ruleset pvrdma: disabled")
+        do(*ruleset.rpartition("to mend it: pvrdmactl ")[2].split())
+        assert troubles(daemon) == []
+
+        for words in ("dvs create DSwitch --uplinks 2", "dvs portgroup add DSwitch PG --vlan 0", "dvs add-host DSwitch esx-01",
+                      "vm create VM-07 --host esx-01 --hw 14 --memory 512 --reserve all --portgroup PG --mac 52:54:00:12:34:51"):
+            do(*words.split())
+        (mac,) = troubles(daemon)
+        assert mac.startswith("TROUBLE  MAC 52:54:00:12:34:51: adapters VM-01 and VM-07 have it; to mend it: ")
+
+
+def test_a_certificate_that_ends_soon_is_replaced(folder: Path) -> None:
+    table, port = api_over_tls(folder, days=5)
+
+    def shown() -> str:
+        return ssl.get_server_certificate(("127.0.0.1", port))
+
+    with running_daemon(folder, adapter(folder, 1) + table) as daemon:
+        assert shown() == (folder / "api.crt").read_text()
+        (line,) = troubles(daemon)
+        assert re.match(rf"TROUBLE  certificate \[api\]: {folder}/api.crt ends in [45] days; to mend it: replace ", line), line
+        first = shown()
+        with vmm(folder / "vm-01.sock"):  # a VM does not notice
+            issue(folder, days=100)
+            daemon.process.send_signal(signal.SIGHUP)
+            until = time.monotonic() + GUARD_S
+            while shown() == first:
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            assert shown() == (folder / "api.crt").read_text()
+            assert not [line for line in troubles(daemon) if "certificate" in line]
+            (folder / "api.key").write_text("half a key", encoding="ascii")
+            daemon.process.send_signal(signal.SIGHUP)
+            assert daemon.ctl_json("adapter", "get", "VM-01")["state"] == "detached"  # type: ignore[index, call-overload]
+        code, log = daemon.stop()
+    assert code == 0
+    assert f"warning [api] the certificate in {folder}/api.crt ends on " in log
+    assert f"info reload: [api] uses the certificate in {folder}/api.crt for new connections; it ends on " in log
+    assert f"error reload: [api] keeps its certificate, because the new files cannot be used: key {folder}/api.key" in log
+    assert "sandbox: refused" not in log
+
+
+def test_the_metrics_say_when_a_certificate_ends(folder: Path) -> None:
+    table, _ = api_over_tls(folder, days=100)
+    with running_daemon(folder, adapter(folder, 1) + table) as daemon:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(daemon.api))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            text = b"".join(iter(lambda: client.recv(65536), b"")).decode()
+        (line,) = (each for each in text.splitlines() if each.startswith('pvrdma_certificate_not_after_seconds{use="api"} '))
+        assert abs(int(line.split()[-1]) - (time.time() + 100 * 86400)) < 3600
