@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "pvrdmactl/table.h"
 
 namespace pvrdma::ctl {
 
@@ -52,6 +53,7 @@ struct Argument {
   std::string constant;              // kFlag
   std::string member;                // the value's place in the request's body, as a JSON pointer
   std::string needs;                 // another argument that must be given together with this one
+  bool unused = false;               // esxcli has it, and it changes nothing here
   bool hidden = false;               // for the build only: neither in the help nor completed
 };
 
@@ -83,7 +85,9 @@ struct Command {
   Result<void> (*complete)(Values& values, const Ask& ask) = nullptr;
   // Selects the part of the answer to show, as text or JSON; null: all of it. May throw Json::exception.
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;
-  // The answer as text for people; null: none, as in esxcli after a change. May throw Json::exception.
+  // The answer for people, as rows of fields or as text. Both null: none, as in esxcli after a change. May
+  // throw Json::exception.
+  Table (*table)(const Json& answer) = nullptr;
   std::string (*text)(const Json& answer) = nullptr;
   bool has_multiline_text = false;  // a string of the answer has several lines, which are all shown
   // Whether the program ends with 0 after this answer; null: it does. May throw Json::exception.

@@ -168,8 +168,7 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   if (command.transfer == Transfer::kCapture) return capture(endpoint, command, invocation.values);
   const auto answer = answer_of(endpoint, command, invocation.values, get);
   if (!answer) return fail_with(command, answer.error());
-  const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
-  const auto text = show(command, invocation.values, *answer, format);
+  const auto text = show(command, invocation.values, *answer, format_of(invocation.globals));
   if (!text) return fail_with(text.error(), kExitFailed);
   if (const int code = print(*text); code != kExitDone) return code;
   return command.is_good == nullptr || command.is_good(Json::parse(*answer)) ? kExitDone : kExitFailed;

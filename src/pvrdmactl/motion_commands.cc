@@ -39,7 +39,7 @@ std::string motion_text(const Json& motion) {
                     ms_at(motion, "commit_us"), ms_at(motion, "go_on_us"), ms_at(motion, "took_us") / 1000);
 }
 
-std::string list_text(const Json& motions) {
+Table list_table(const Json& motions) {
   Table table({{"VM"}, {"From"}, {"To"}, {"State"}, {"Since"}, {"Pause", Align::kRight}});
   for (const Json& motion : motions) {
     const bool done = text_at(motion, "state") == "done";
@@ -47,7 +47,7 @@ std::string list_text(const Json& motions) {
                text_at(motion, "state"), text_at(motion, "since"),
                done ? fmt::format("{:.1f} ms", ms_at(motion, "pause_us")) : ""});
   }
-  return table.text();
+  return table;
 }
 
 std::string dumped_text(const Json& answer) {
@@ -118,7 +118,7 @@ Section motion_commands() {
           .commands = {{.words = "motion list",
                         .help = "list the newest motion of each VM that left this host",
                         .path = "/v1/motions",
-                        .text = list_text},
+                        .table = list_table},
                        {.words = "motion get",
                         .help = "show the newest motion of a VM that left this host",
                         .arguments = {named("NAME", "the VM")},

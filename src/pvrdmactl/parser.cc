@@ -163,6 +163,7 @@ class Parser {
       return printed(help(grammar(), program_, words_));
     }
     if (auto complete = check_complete(); !complete) return Failure(std::move(complete).error());
+    if (auto fits = check_formatter(); !fits) return Failure(std::move(fits).error());
     for (const Argument& argument : result_.command->arguments) {
       if (!argument.fallback.empty()) result_.values.emplace(argument.name, argument.fallback);
     }
@@ -202,6 +203,16 @@ class Parser {
       return mistake(fmt::format("\"--host\" is not an option of {}", spoken()));
     }
     return {};
+  }
+
+  Result<void> check_formatter() const {
+    const auto formatter = result_.globals.find("formatter");
+    if (formatter == result_.globals.end()) return {};
+    if (result_.globals.contains("json")) return mistake("give only one of --json or --formatter");
+    const bool is_text = result_.command->table == nullptr && result_.command->text != nullptr;
+    if (!is_text || formatter->second == "json") return {};
+    return mistake(fmt::format("{} prints no list of fields, so it has no {}: give --formatter json",
+                               spoken(), formatter->second));
   }
 
   std::string program_;

@@ -30,7 +30,7 @@ Result<void> reserve_all(Values& values, const Ask& ask) {
   return {};
 }
 
-std::string vm_list_text(const Json& list) {
+Table vm_list(const Json& list) {
   Table table({{"Name"},
                {"Host"},
                {"Power"},
@@ -49,7 +49,7 @@ std::string vm_list_text(const Json& list) {
                digits_at(vm, "memory_reserved_mib"), of_adapter("mac"), of_adapter("dvs"),
                of_adapter("portgroup"), of_adapter("protocol")});
   }
-  return table.text();
+  return table;
 }
 
 std::string addresses_text(const Json& addresses) {
@@ -318,7 +318,7 @@ Section vm_commands() {
   return {
       .namespaces = {{"vm", "virtual machines"}, {"vm adapter", "PVRDMA adapters of VMs"}},
       .commands = {create_command(),
-                   {.words = "vm list", .help = "list the VMs", .path = "/v1/vms", .text = vm_list_text},
+                   {.words = "vm list", .help = "list the VMs", .path = "/v1/vms", .table = vm_list},
                    {.words = "vm get",
                     .help = "show one VM",
                     .arguments = {the_vm()},

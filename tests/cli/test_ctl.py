@@ -92,6 +92,14 @@ VERBATIM = {
     "rdma device vmknic list": "GET /v1/hosts/self",
     "rdma device stats get -d vmrdma0": "GET /v1/hosts/self/rdma/vmrdma0/stats",
     "network nic list": "GET /v1/hosts/self",
+    "network nic get -n vmnic0": "GET /v1/hosts/self",
+    "network ip interface ipv4 get": "GET /v1/hosts/self",
+    "network ip interface ipv4 set -i vmk2 -I 10.0.0.1 -N 255.255.255.0 -t static":
+        'PATCH /v1/hosts/self/vmks/vmk2 {"address":"10.0.0.1"}',
+    "network firewall get": "GET /v1/hosts/self",
+    "network firewall set --enabled false": 'PATCH /v1/hosts/self/firewall {"enabled":false}',
+    "network firewall refresh": "GET /v1/hosts/self/rulesets",
+    "system version get": "GET /v1/version",
     "system settings advanced set -o /Net/PVRDMAVmknic -s vmk2":
         'PUT /v1/hosts/self/advanced {"path":"/Net/PVRDMAVmknic","value":"vmk2"}',
     "system settings advanced list -o /Net/PVRDMAVmknic": "GET /v1/hosts/self/advanced",
@@ -105,7 +113,10 @@ VERBATIM = {
     "network firewall ruleset allowedip list -r pvrdma": "GET /v1/hosts/self/rulesets",
 }
 ANSWERS: dict[str, object] = {
-    "/v1/hosts/self": {"vmnics": [], "rdma_devices": []},
+    "/v1/version": {"version": "1.0"},
+    "/v1/hosts/self": {"vmnics": [{"name": "vmnic0", "description": "", "pci_address": "", "driver": "", "mac": "", "link_up": True,
+                                   "mtu": 1500, "speed_mbps": 0, "full_duplex": True}],
+                       "vmks": [], "rdma_devices": [], "firewall": True},
     "/v1/hosts/self/rdma/vmrdma0/stats": {"device": "vmrdma0", "stats": {}},
     "/v1/hosts/self/advanced": [{"path": "/Net/PVRDMAVmknic", "type": "string", "value": "vmk2", "default": "",
                                  "description": "d"}],
@@ -121,7 +132,19 @@ def test_esxclis_own_commands_work_by_both_names(api: Api, esxcli: str, line: st
         done = api.ctl(line, program)
         assert (done.returncode, done.stderr) == (0, "")
         assert api.asked == [VERBATIM[line]]
-        assert (done.stdout == "") == (not VERBATIM[line].startswith("GET") or "stats" in line)
+        is_silent = not VERBATIM[line].startswith("GET") or "stats" in line or "refresh" in line
+        assert (done.stdout == "") == is_silent
+
+
+@pytest.mark.parametrize(("form", "printed"), [
+    ("csv", "Enabled,Name,\ntrue,pvrdma,\n"),
+    ("keyvalue", "Ruleset.Enabled.boolean=true\nRuleset.Name.string=pvrdma\n"),
+    ("json", '[\n  {\n    "Enabled": true,\n    "Name": "pvrdma"\n  }\n]\n'),
+])
+def test_esxclis_formatter_comes_before_or_after_the_words(api: Api, esxcli: str, form: str, printed: str) -> None:
+    api.answer = ANSWERS["/v1/hosts/self/rulesets"]
+    for line in (f"--formatter={form} network firewall ruleset list", f"network firewall ruleset list --formatter {form}"):
+        assert api.ctl(line, esxcli).stdout == printed
 
 
 def test_a_refusal_is_the_daemons_sentence_and_exit_code_1(api: Api) -> None:
@@ -170,6 +193,9 @@ def test_output_nobody_can_take_is_exit_code_1() -> None:
     ("vm migrate VM-01 --to h --cancel", "give only one of --to or --cancel: see pvrdmactl vm migrate --help"),
     ("vm migrate VM-01 --cancel --check", "--check needs --to too: see pvrdmactl vm migrate --help"),
     ("vm qemu-args VM-01 --incoming --restore", "give only one of --incoming or --restore: see pvrdmactl vm qemu-args --help"),
+    ("vm get v --formatter csv", "pvrdmactl vm get prints no list of fields, so it has no csv: give --formatter json: see "
+                                 "pvrdmactl vm get --help"),
+    ("vm list --json --formatter json", "give only one of --json or --formatter: see pvrdmactl vm list --help"),
     ("dvs roce-rules d h --bridge a/b", '--bridge: "a/b" is not a name: it takes 1 to 64 letters, digits, \'.\', \'_\' and '
                                         "'-': see pvrdmactl dvs roce-rules --help"),
     ("dvs roce-rules d h --bridge abcdefghijklmnop", '--bridge: "abcdefghijklmnop" is not a network device: it takes 1 to 15 '
