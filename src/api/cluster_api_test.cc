@@ -137,6 +137,10 @@ TEST_F(ClusterApi, EditsVmksAndTheTag) {
   refused(404, "vmk9", "PUT", advanced, R"({"path": "/Net/PVRDMAVmknic", "value": "vmk9"})");
   refused(400, "must be a string", "PUT", advanced, R"({"path": "/Net/PVRDMAVmknic", "value": 2})");
 
+  EXPECT_EQ(done("PATCH", vmks + "/vmk2", R"({"address": "10.0.0.8"})")["vmks"],
+            Json::parse(R"([{"name": "vmk2", "address": "10.0.0.8", "tagged": true}])"));
+  refused(404, "vmk9", "PATCH", vmks + "/vmk9", R"({"address": "10.0.0.8"})");
+
   refused(409, "tagged", "DELETE", vmks + "/vmk2");
   done("PUT", advanced, R"({"path": "/Net/PVRDMAVmknic", "value": ""})");
   EXPECT_EQ(done("DELETE", vmks + "/vmk2"), Json::object());
@@ -161,6 +165,10 @@ TEST_F(ClusterApi, EditsTheFirewall) {
   refused(400, "needs the parameter network", "DELETE", rulesets + "/pvrdma/allowed");
   refused(404, "10.9.0.0/16", "DELETE", rulesets + "/pvrdma/allowed?network=10.9.0.0/16");
   EXPECT_EQ(done("DELETE", rulesets + "/pvrdma/allowed?network=10.0.0.0%2F24")["allowed"], Json::array());
+
+  EXPECT_EQ(done("GET", "/v1/hosts/self")["firewall"], true);
+  EXPECT_EQ(done("PATCH", "/v1/hosts/self/firewall", R"({"enabled": false})")["firewall"], false);
+  refused(400, "enabled", "PATCH", "/v1/hosts/self/firewall", "{}");
 
   const Json rules = done("GET", rulesets + "/pvrdma/rules");
   ASSERT_EQ(rules.size(), 2U);

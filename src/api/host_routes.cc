@@ -75,6 +75,28 @@ Reply add_vmk(control::Plane& plane, const std::string& host, const Call& call) 
       [&](const control::Inventory& inventory) { return show_host(plane, inventory, host); });
 }
 
+Reply set_vmk(control::Plane& plane, const std::string& host, const std::string& vmk, const Call& call) {
+  const auto body = body_of<VmkAddress>(call);
+  if (!body) return refuse(body.error());
+  return edit_and_show(
+      plane,
+      [&](control::Inventory& inventory) {
+        return control::edits::set_vmk_address(inventory, host, vmk, body->address);
+      },
+      [&](const control::Inventory& inventory) { return show_host(plane, inventory, host); });
+}
+
+Reply set_firewall(control::Plane& plane, const std::string& host, const Call& call) {
+  const auto body = body_of<Firewall>(call);
+  if (!body) return refuse(body.error());
+  return edit_and_show(
+      plane,
+      [&](control::Inventory& inventory) {
+        return control::edits::set_firewall(inventory, host, body->enabled);
+      },
+      [&](const control::Inventory& inventory) { return show_host(plane, inventory, host); });
+}
+
 Reply set_advanced(control::Plane& plane, const std::string& host, const Call& call) {
   const auto body = body_of<AdvancedValue>(call);
   if (!body) return refuse(body.error());
@@ -175,6 +197,15 @@ void add_host_routes(Router& router, const ApiParts& parts) {
           return control::edits::remove_vmk(inventory, host, call.names[1]);
         });
       });
+  add("PATCH", "/v1/hosts/{host}/vmks/{vmk}", "Changes the address of a VMkernel adapter",
+      schema_for<VmkAddress>, schema_for<control::HostView>,
+      [](control::Plane& plane, Name host, const Call& call) {
+        return set_vmk(plane, host, call.names[1], call);
+      });
+  add("PATCH", "/v1/hosts/{host}/firewall",
+      "Enables or disables the firewall; without it the rulesets have no effect", schema_for<Firewall>,
+      schema_for<control::HostView>,
+      [](control::Plane& plane, Name host, const Call& call) { return set_firewall(plane, host, call); });
   add("GET", "/v1/hosts/{host}/advanced", "Advanced settings", nullptr,
       schema_for<std::vector<AdvancedSetting>>,
       [](control::Plane& plane, Name host, const Call&) { return show_advanced(*plane.inventory(), host); });

@@ -61,6 +61,14 @@ struct NewVmk {
   std::string address;
 };
 
+struct VmkAddress {
+  std::string address;
+};
+
+struct Firewall {
+  bool enabled = true;
+};
+
 struct AdvancedValue {
   std::string path;
   std::string value;
@@ -174,6 +182,14 @@ template <>
 inline constexpr auto kObject<api::NewVmk> =
     request("NewVmk", field("name", &api::NewVmk::name).required(R"("vmk2")"),
             field("address", &api::NewVmk::address).required(R"("10.0.0.1")"));
+
+template <>
+inline constexpr auto kObject<api::VmkAddress> =
+    request("VmkAddress", field("address", &api::VmkAddress::address).required(R"("10.0.0.1")"));
+
+template <>
+inline constexpr auto kObject<api::Firewall> = request("Firewall",
+                                                       field("enabled", &api::Firewall::enabled).required());
 
 template <>
 inline constexpr auto kObject<api::AdvancedValue> =

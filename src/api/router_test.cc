@@ -176,6 +176,8 @@ const std::set<std::string> kRoutes{
     "DELETE /v1/hosts/{host}",
     "POST /v1/hosts/{host}/vmks",
     "DELETE /v1/hosts/{host}/vmks/{vmk}",
+    "PATCH /v1/hosts/{host}/vmks/{vmk}",
+    "PATCH /v1/hosts/{host}/firewall",
     "GET /v1/hosts/{host}/advanced",
     "PUT /v1/hosts/{host}/advanced",
     "GET /v1/hosts/{host}/rulesets",

@@ -126,7 +126,7 @@ ShardView compute_view(const control::Inventory& inventory, const std::string& h
   view.adapters = adapters_of(inventory, host, socket_folder, find);
   const auto self = inventory.hosts.find(host);
   if (self != inventory.hosts.end()) {
-    const control::Ruleset& ruleset = self->second.pvrdma_ruleset;
+    const control::Ruleset ruleset = self->second.effective_ruleset();
     const IpAddress* address = self->second.tagged_address();
     if (ruleset.enabled && address != nullptr) view.tcp.address = *address;
     if (address != nullptr) view.hca.tagged = fabric::to_gid(*address);

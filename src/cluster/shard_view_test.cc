@@ -162,7 +162,7 @@ TEST_F(ShardViewTest, GivesEachHardwareVersionItsAdapter) {
                                                               {18, 18}, {19, 18}, {21, 18}};
   for (const auto& [vm, adapter] : expected) {
     inventory_.vms.at("VM-01").hardware_version = vm;
-    EXPECT_EQ(view().adapters.at(0).config.hardware_version, parse_hardware_version(adapter)) << vm;
+    EXPECT_EQ(number_of(view().adapters.at(0).config.hardware_version), adapter) << vm;
   }
 }
 
@@ -205,6 +205,9 @@ TEST_F(ShardViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
   must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, false, std::nullopt));
   EXPECT_FALSE(view().tcp.address);
   EXPECT_TRUE(view().tcp.peers.empty());
+  must(edits::set_firewall(inventory_, "esx-01", false));
+  EXPECT_TRUE(view().tcp.address) << "without a firewall the ruleset does not count";
+  EXPECT_FALSE(view().tcp.peers.empty());
   inventory_ = before;
   must(edits::set_advanced(inventory_, "esx-01", edits::kPvrdmaVmknic, ""));
   EXPECT_FALSE(view().tcp.address);

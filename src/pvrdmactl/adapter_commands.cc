@@ -9,7 +9,7 @@
 namespace pvrdma::ctl {
 namespace {
 
-std::string adapter_list_text(const Json& list) {
+Table adapter_list(const Json& list) {
   Table table({{"Name"},
                {"State"},
                {"MAC"},
@@ -25,7 +25,7 @@ std::string adapter_list_text(const Json& list) {
                digits_at(adapter.at("objects"), "qps"), digits_at(adapter, "tx_bytes"),
                digits_at(adapter, "rx_bytes"), text_at(adapter, "socket")});
   }
-  return table.text();
+  return table;
 }
 
 std::string lost_text(const Json& gid) {
@@ -82,7 +82,7 @@ std::string adapter_text(const Json& adapter) {
   return properties.text();
 }
 
-std::string qp_list_text(const Json& list) {
+Table qp_list(const Json& list) {
   Table table({{"Adapter"},
                {"QPN", Align::kRight},
                {"Type"},
@@ -101,7 +101,7 @@ std::string qp_list_text(const Json& list) {
                connected ? digits_at(qp, "remote_qpn") : "-", digits_at(qp, "tx_messages"),
                digits_at(qp, "tx_bytes"), digits_at(qp, "rx_messages"), digits_at(qp, "rx_bytes")});
   }
-  return table.text();
+  return table;
 }
 
 // `owner` as a row's first cell.
@@ -115,14 +115,14 @@ void add_counters(Table& table, const std::string& owner, const Json& groups) {
   }
 }
 
-std::string stats_text(const Json& stats) {
+Table stats(const Json& stats) {
   Table table({{"Adapter"}, {"Group"}, {"Counter"}, {"Value", Align::kRight}});
   for (const Json& adapter : stats.at("adapters")) add_counters(table, text_at(adapter, "name"), adapter);
   if (const auto host = stats.find("host"); host != stats.end()) add_counters(table, "-", *host);
-  return table.text();
+  return table;
 }
 
-std::string path_list_text(const Json& list) {
+Table path_list(const Json& list) {
   Table table({{"Adapter"},
                {"QPN", Align::kRight},
                {"Path"},
@@ -136,7 +136,7 @@ std::string path_list_text(const Json& list) {
                or_dash(text_at(path, "peer_host")), or_dash(text_at(path, "local_gid")),
                or_dash(text_at(path, "remote_gid")), digits_at(path, "remote_qpn"), text_at(path, "reason")});
   }
-  return table.text();
+  return table;
 }
 
 Result<Json> with_own_version(Json answer, const Values& /*values*/) {
@@ -165,7 +165,7 @@ Section adapter_commands() {
           .commands = {{.words = "adapter list",
                         .help = "list the adapters",
                         .path = "/v1/adapters",
-                        .text = adapter_list_text},
+                        .table = adapter_list},
                        {.words = "adapter get",
                         .help = "show one adapter",
                         .arguments = {the_adapter()},
@@ -186,16 +186,16 @@ Section adapter_commands() {
                         .help = "list the queue pairs and their traffic",
                         .arguments = {only_adapter()},
                         .path = "/v1/qps?adapter={adapter}",
-                        .text = qp_list_text},
+                        .table = qp_list},
                        {.words = "path list",
                         .help = "list the connections with the path of each, and why",
                         .path = "/v1/paths",
-                        .text = path_list_text},
+                        .table = path_list},
                        {.words = "stats",
                         .help = "show the counters that are not 0",
                         .arguments = {only_adapter()},
                         .path = "/v1/stats?adapter={adapter}",
-                        .text = stats_text},
+                        .table = stats},
                        {.words = "version",
                         .help = "show the versions of pvrdmactl and of the daemon",
                         .path = "/v1/version",

@@ -39,7 +39,7 @@ std::string shown(const std::string& line, const std::string& answer, Format for
 
 constexpr const char* kHost = R"({"name":"esx-01","self":true,"alive":true,"version":"0.1.0",
   "vmks":[{"name":"vmk0","address":"192.168.1.5","tagged":false},{"name":"vmk2","address":"10.0.0.1","tagged":true}],
-  "pvrdma_vmknic":"vmk2",
+  "pvrdma_vmknic":"vmk2","firewall":true,
   "ruleset":{"name":"pvrdma","enabled":true,"allow_all":false,"allowed":["10.0.0.0/24","10.1.0.7"]},
   "vmnics":[{"name":"vmnic0","netdev":"eth0","pci_address":"0000:02:00.0","driver":"mlx5_core",
     "mac":"52:54:00:00:00:01","description":"ConnectX-5","link_up":true,"mtu":9000,"speed_mbps":100000,
@@ -107,7 +107,7 @@ TEST(RdmaCommands, ShowCounters) {
 }
 
 TEST(RdmaCommands, PrintTheShownPartAsJson) {
-  const Json devices = Json::parse(shown("rdma device list --json", kHost, Format::kJson));
+  const Json devices = Json::parse(shown("rdma device list --json", kHost, Format::kApiJson));
   EXPECT_EQ(devices, Json::parse(kHost).at("rdma_devices"));
 }
 
@@ -185,7 +185,49 @@ TEST(NetworkCommands, ListRulesets) {
             "-------  --------------------\n"
             "pvrdma   All\n");
   EXPECT_EQ(shown("network firewall ruleset list -r sshServer", answer),
-            "there is no firewall ruleset sshServer: see network firewall ruleset list");
+            "there is no firewall ruleset \"sshServer\": pvrdmactl network firewall ruleset list shows them");
+}
+
+TEST(NetworkCommands, ShowOneNic) {
+  EXPECT_EQ(asked("network nic get -n vmnic0 -H esx-02"), "GET /v1/hosts/esx-02");
+  EXPECT_EQ(shown("network nic get -n vmnic1", kHost),
+            "   Bus Info: -\n"
+            "   Driver: -\n"
+            "   Link Detected: false\n"
+            "   Link Status: Down\n"
+            "   Name: vmnic1\n"
+            "   Speed: 0\n"
+            "   Duplex: Half\n"
+            "   MAC Address: 52:54:00:00:00:02\n"
+            "   MTU: 1500\n");
+  EXPECT_EQ(shown("network nic get -n vmnic7", kHost),
+            "there is no physical NIC \"vmnic7\": pvrdmactl network nic list shows them");
+}
+
+TEST(NetworkCommands, ShowAndChangeIpv4Addresses) {
+  EXPECT_EQ(asked("network ip interface ipv4 set -i vmk2 -I 10.0.0.9 -N 255.255.255.0 -t static"),
+            R"(PATCH /v1/hosts/self/vmks/vmk2 {"address":"10.0.0.9"})");
+  EXPECT_EQ(shown("network ip interface ipv4 get -i vmk2", kHost),
+            "Name  IPv4 Address  IPv4 Netmask  IPv4 Broadcast  Address Type  Gateway  DHCP DNS\n"
+            "----  ------------  ------------  --------------  ------------  -------  --------\n"
+            "vmk2  10.0.0.1      -             -               -             -               -\n");
+  Json host = Json::parse(kHost);
+  host["vmks"][1]["address"] = "fd00::1";
+  EXPECT_EQ(shown("network ip interface ipv4 get", host.dump()).find("vmk2"), std::string::npos);
+  EXPECT_EQ(shown("network ip interface ipv4 get -i vmk2", host.dump()),
+            "there is no VMkernel adapter \"vmk2\" with an IPv4 address: pvrdmactl network ip interface list "
+            "shows them");
+}
+
+TEST(NetworkCommands, ShowAndChangeTheFirewall) {
+  EXPECT_EQ(asked("network firewall set --enabled false"),
+            R"(PATCH /v1/hosts/self/firewall {"enabled":false})");
+  EXPECT_EQ(asked("network firewall refresh"), "GET /v1/hosts/self/rulesets");
+  EXPECT_EQ(shown("network firewall refresh", "[]"), "");
+  EXPECT_EQ(shown("network firewall get", kHost),
+            "   Default Action: DROP\n"
+            "   Enabled: true\n"
+            "   Loaded: true\n");
 }
 
 TEST(NetworkCommands, ListRules) {
@@ -204,7 +246,7 @@ TEST(NetworkCommands, SayNothingAfterAChange) {
   EXPECT_EQ(shown("network firewall ruleset set -e true -r pvrdma", ruleset), "");
   EXPECT_EQ(shown("network firewall ruleset allowedip add -r pvrdma -i 10.0.0.1", ruleset), "");
   EXPECT_EQ(shown("network ip interface remove -i vmk2", "{}"), "");
-  EXPECT_EQ(shown("network ip interface remove -i vmk2", "{}", Format::kJson), "{}\n");
+  EXPECT_EQ(shown("network ip interface remove -i vmk2", "{}", Format::kApiJson), "{}\n");
 }
 
 // --- system ---
@@ -239,9 +281,16 @@ TEST(SystemCommands, ShowASettingAsEsxcliShowsAString) {
   EXPECT_EQ(shown("system settings advanced list -o /Net/PVRDMAVmknic", answer), first);
   EXPECT_TRUE(shown("system settings advanced list", answer).starts_with(first + "\n   Path: /Net/Other\n"));
   EXPECT_EQ(shown("system settings advanced list -o /Net/Frob", answer),
-            "there is no advanced setting /Net/Frob: see system settings advanced list");
-  EXPECT_EQ(Json::parse(shown("system settings advanced list -o /Net/Other", answer, Format::kJson)).size(),
-            1U);
+            "there is no advanced setting \"/Net/Frob\": pvrdmactl system settings advanced list shows them");
+  EXPECT_EQ(
+      Json::parse(shown("system settings advanced list -o /Net/Other", answer, Format::kApiJson)).size(), 1U);
+}
+
+TEST(SystemCommands, ShowTheVersion) {
+  EXPECT_EQ(asked("system version get"), "GET /v1/version");
+  EXPECT_EQ(shown("system version get", R"({"version":"0.1.0"})"),
+            "   Product: pvrdmad\n"
+            "   Version: 0.1.0\n");
 }
 
 // --- dvs ---
@@ -591,7 +640,7 @@ TEST(AdapterCommands, ShowTheCountersThatAreNotZero) {
 
 TEST(AdapterCommands, ShowBothVersions) {
   EXPECT_EQ(shown("version", R"({"version":"1.2.3"})"), "pvrdmactl " PVRDMA_VERSION "\npvrdmad 1.2.3\n");
-  EXPECT_EQ(shown("version", R"({"version":"1.2.3"})", Format::kJson),
+  EXPECT_EQ(shown("version", R"({"version":"1.2.3"})", Format::kApiJson),
             "{\n  \"version\": \"1.2.3\",\n  \"pvrdmactl\": \"" PVRDMA_VERSION "\"\n}\n");
 }
 

@@ -64,7 +64,7 @@ std::string next_words(const Grammar& grammar, std::string_view words) {
 std::string option_words(const std::vector<Argument>& arguments) {
   std::string text;
   for (const Argument& argument : arguments) {
-    if (argument.positional) continue;
+    if (argument.positional || argument.hidden) continue;
     if (argument.letter != 0) text += fmt::format("-{} ", argument.letter);
     text += fmt::format("--{} ", argument.name);
   }

@@ -166,6 +166,7 @@ Finding check_vmknic(const Json& host) {
 Finding check_ruleset(const Json& host) {
   const Json& ruleset = host.at("ruleset");
   const std::string name = text_at(ruleset, "name");
+  if (!bool_at(host, "firewall")) return ok("ruleset " + name, "without effect: the firewall is disabled");
   if (bool_at(ruleset, "enabled")) return ok("ruleset " + name, "enabled");
   return trouble("ruleset " + name, "disabled, so no host can be reached",
                  fmt::format("pvrdmactl network firewall ruleset set -r {} -e true", name));

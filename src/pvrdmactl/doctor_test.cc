@@ -176,8 +176,11 @@ TEST(DoctorCluster, TaggedVmknic) {
 }
 
 TEST(DoctorCluster, Ruleset) {
-  EXPECT_EQ(check_ruleset({{"ruleset", {{"name", "pvrdma"}, {"enabled", true}}}}).verdict, Verdict::kOk);
-  EXPECT_EQ(line(check_ruleset({{"ruleset", {{"name", "pvrdma"}, {"enabled", false}}}})),
+  EXPECT_EQ(check_ruleset({{"firewall", true}, {"ruleset", {{"name", "pvrdma"}, {"enabled", true}}}}).verdict,
+            Verdict::kOk);
+  EXPECT_EQ(line(check_ruleset({{"firewall", false}, {"ruleset", {{"name", "pvrdma"}, {"enabled", false}}}})),
+            "ok ruleset pvrdma: without effect: the firewall is disabled");
+  EXPECT_EQ(line(check_ruleset({{"firewall", true}, {"ruleset", {{"name", "pvrdma"}, {"enabled", false}}}})),
             "TROUBLE ruleset pvrdma: disabled, so no host can be reached -> pvrdmactl network firewall "
             "ruleset set -r "
             "pvrdma -e true");

@@ -19,7 +19,7 @@ std::string count(const Json& list) {
   return std::to_string(list.size());
 }
 
-std::string dvs_list_text(const Json& list) {
+Table dvs_list(const Json& list) {
   Table table({{"Name"},
                {"Id", Align::kRight},
                {"Version"},
@@ -30,7 +30,7 @@ std::string dvs_list_text(const Json& list) {
     table.add({text_at(dvs, "name"), digits_at(dvs, "id"), text_at(dvs, "version"), count(dvs.at("uplinks")),
                count(dvs.at("portgroups")), count(dvs.at("members"))});
   }
-  return table.text();
+  return table;
 }
 
 std::string uplinks_text(const Json& uplinks) {
@@ -67,13 +67,13 @@ std::string dvs_text(const Json& dvs) {
   return properties.text();
 }
 
-std::string portgroup_list_text(const Json& list) {
+Table portgroup_list(const Json& list) {
   Table table({{"Name"}, {"VLAN", Align::kRight}, {"MTU", Align::kRight}, {"Native Endpoints"}});
   for (const Json& portgroup : list) {
     table.add({text_at(portgroup, "name"), digits_at(portgroup, "vlan"), digits_at(portgroup, "mtu"),
                native_text(portgroup)});
   }
-  return table.text();
+  return table;
 }
 
 Argument the_dvs(std::string name) {
@@ -83,45 +83,43 @@ Argument the_dvs(std::string name) {
 std::vector<Command> switch_commands() {
   Argument name = the_dvs("NAME");
   name.member = "/name";
-  return {{.words = "dvs create",
-           .help = "make a distributed switch",
-           .arguments = {name,
-                         {.name = "uplinks",
-                          .kind = Kind::kNumber,
-                          .help = "how many uplinks a host may give it; default: 2",
-                          .member = "/uplinks"},
-                         {.name = "version",
-                          .kind = Kind::kText,
-                          .help = "its version; default: 8.0.0",
-                          .member = "/version"}},
-           .method = Method::kPost,
-           .path = "/v1/dvs",
-           .text = dvs_text},
-          {.words = "dvs list",
-           .help = "list the distributed switches",
-           .path = "/v1/dvs",
-           .text = dvs_list_text},
-          {.words = "dvs get",
-           .help = "show one distributed switch",
-           .arguments = {the_dvs("NAME")},
-           .path = "/v1/dvs/{NAME}",
-           .text = dvs_text},
-          {.words = "dvs delete",
-           .help = "delete a distributed switch without hosts and VMs",
-           .arguments = {the_dvs("NAME")},
-           .method = Method::kDelete,
-           .path = "/v1/dvs/{NAME}"},
-          {.words = "dvs add-host",
-           .help = "make a host a member",
-           .arguments = {the_dvs("NAME"), named("HOST", "the host")},
-           .method = Method::kPut,
-           .path = "/v1/dvs/{NAME}/hosts/{HOST}",
-           .text = dvs_text},
-          {.words = "dvs remove-host",
-           .help = "remove a host from the members",
-           .arguments = {the_dvs("NAME"), named("HOST", "the host")},
-           .method = Method::kDelete,
-           .path = "/v1/dvs/{NAME}/hosts/{HOST}"}};
+  return {
+      {.words = "dvs create",
+       .help = "make a distributed switch",
+       .arguments = {name,
+                     {.name = "uplinks",
+                      .kind = Kind::kNumber,
+                      .help = "how many uplinks a host may give it; default: 2",
+                      .member = "/uplinks"},
+                     {.name = "version",
+                      .kind = Kind::kText,
+                      .help = "its version; default: 8.0.0",
+                      .member = "/version"}},
+       .method = Method::kPost,
+       .path = "/v1/dvs",
+       .text = dvs_text},
+      {.words = "dvs list", .help = "list the distributed switches", .path = "/v1/dvs", .table = dvs_list},
+      {.words = "dvs get",
+       .help = "show one distributed switch",
+       .arguments = {the_dvs("NAME")},
+       .path = "/v1/dvs/{NAME}",
+       .text = dvs_text},
+      {.words = "dvs delete",
+       .help = "delete a distributed switch without hosts and VMs",
+       .arguments = {the_dvs("NAME")},
+       .method = Method::kDelete,
+       .path = "/v1/dvs/{NAME}"},
+      {.words = "dvs add-host",
+       .help = "make a host a member",
+       .arguments = {the_dvs("NAME"), named("HOST", "the host")},
+       .method = Method::kPut,
+       .path = "/v1/dvs/{NAME}/hosts/{HOST}",
+       .text = dvs_text},
+      {.words = "dvs remove-host",
+       .help = "remove a host from the members",
+       .arguments = {the_dvs("NAME"), named("HOST", "the host")},
+       .method = Method::kDelete,
+       .path = "/v1/dvs/{NAME}/hosts/{HOST}"}};
 }
 
 std::vector<Command> port_commands() {
@@ -167,7 +165,7 @@ std::vector<Command> port_commands() {
            .arguments = {the_dvs("DVS")},
            .path = "/v1/dvs/{DVS}",
            .select = portgroups,
-           .text = portgroup_list_text},
+           .table = portgroup_list},
           {.words = "dvs portgroup remove",
            .help = "remove a port group that no VM uses",
            .arguments = {the_dvs("DVS"), named("NAME", "the port group")},
@@ -177,7 +175,7 @@ std::vector<Command> port_commands() {
            .help = "give a physical NIC of a host to an uplink, or free the uplink",
            .arguments = {the_dvs("DVS"),
                          named("HOST", "the host"),
-                         named("SLOT", "the uplink, uplink1"),
+                         named("UPLINK", "the uplink, uplink1"),
                          vmnic,
                          {.name = "none",
                           .kind = Kind::kFlag,
@@ -185,7 +183,7 @@ std::vector<Command> port_commands() {
                           .required = true,
                           .member = "/vmnic"}},
            .method = Method::kPut,
-           .path = "/v1/dvs/{DVS}/hosts/{HOST}/uplinks/{SLOT}",
+           .path = "/v1/dvs/{DVS}/hosts/{HOST}/uplinks/{UPLINK}",
            .text = dvs_text}};
 }
 

@@ -23,7 +23,7 @@ std::string fault_text(const Json& fault) {
 
 // Each fault's options and their effect: in "0.01: 7", 0.01 is the probability and 7 how often the fault has
 // occurred.
-std::string fault_list_text(const Json& list) {
+Table fault_list(const Json& list) {
   Table table({{"ID", Align::kRight},
                {"Adapter"},
                {"Seed", Align::kRight},
@@ -44,7 +44,7 @@ std::string fault_list_text(const Json& list) {
                kind("delay", "delayed"), kind("reorder", "reordered"), kind("corrupt", "corrupted"),
                digits_at(fault, "late_ms")});
   }
-  return table.text();
+  return table;
 }
 
 // Finds the fault for the request's path.
@@ -99,7 +99,7 @@ Section fault_commands() {
            .help = "list the faults and how often each kind has occurred",
            .arguments = {{.name = "adapter", .help = "only this adapter's"}},
            .path = "/v1/faults?adapter={adapter}",
-           .text = fault_list_text},
+           .table = fault_list},
           {.words = "fault remove",
            .help = "remove one fault, or all",
            .arguments = {{.name = "ID",

@@ -19,11 +19,24 @@ std::vector<Argument> global_options() {
       {.name = "ca",
        .kind = Kind::kFile,
        .help = "CA certificates that verify --server; default: the system's"},
-      {.name = "json", .kind = Kind::kFlag, .help = "print JSON, for machines", .constant = "true"},
+      {.name = "json",
+       .kind = Kind::kFlag,
+       .help = "print the API's answer, which is JSON, for machines",
+       .constant = "true"},
+      {.name = "formatter",
+       .kind = Kind::kChoice,
+       .help = "print as esxcli does for machines: csv, json, keyvalue or xml",
+       .shows = "form",
+       .choices = {"csv", "json", "keyvalue", "xml"}},
       {.name = "completion",
        .kind = Kind::kChoice,
        .help = "print the script that completes commands in this shell and exit",
        .choices = {"bash"}},
+      {.name = "manual",
+       .kind = Kind::kFlag,
+       .help = "print the generated parts of the manual page and exit",
+       .constant = "true",
+       .hidden = true},
       {.name = "version",
        .kind = Kind::kFlag,
        .help = "print the version of pvrdmactl and exit",
@@ -31,7 +44,7 @@ std::vector<Argument> global_options() {
       {.letter = 'h',
        .name = "help",
        .kind = Kind::kFlag,
-       .help = "print this text and exit",
+       .help = "print what the command takes, or what can follow the words, and exit",
        .constant = "true"},
   };
 }
@@ -46,6 +59,34 @@ Grammar make_grammar() {
     std::ranges::move(section.commands, std::back_inserter(made.commands));
   }
   return made;
+}
+
+}  // namespace
+
+const Command* Grammar::command(std::string_view words) const {
+  const auto found = std::ranges::find(commands, words, &Command::words);
+  return found == commands.end() ? nullptr : &*found;
+}
+
+const Namespace* Grammar::name_space(std::string_view words) const {
+  const auto found = std::ranges::find(namespaces, words, &Namespace::words);
+  return found == namespaces.end() ? nullptr : &*found;
+}
+
+const Grammar& grammar() {
+  static const Grammar kGrammar = make_grammar();
+  return kGrammar;
+}
+
+std::string written(const Argument& argument) {
+  return argument.positional ? argument.name : "--" + argument.name;
+}
+
+std::string described(const Argument& argument) {
+  if (argument.positional) return argument.name;
+  const std::string value = argument.kind == Kind::kFlag ? "" : fmt::format("=<{}>", placeholder(argument));
+  return argument.letter == 0 ? fmt::format("--{}{}", argument.name, value)
+                              : fmt::format("-{}|--{}{}", argument.letter, argument.name, value);
 }
 
 std::string placeholder(const Argument& argument) {
@@ -79,32 +120,21 @@ std::string placeholder(const Argument& argument) {
   return text;
 }
 
-}  // namespace
-
-const Command* Grammar::command(std::string_view words) const {
-  const auto found = std::ranges::find(commands, words, &Command::words);
-  return found == commands.end() ? nullptr : &*found;
+std::vector<const Argument*> rivals(const std::vector<Argument>& arguments, const Argument& argument) {
+  std::vector<const Argument*> found;
+  for (const Argument& other : arguments) {
+    if (&other == &argument || (!argument.member.empty() && other.member == argument.member)) {
+      found.push_back(&other);
+    }
+  }
+  return found;
 }
 
-const Namespace* Grammar::name_space(std::string_view words) const {
-  const auto found = std::ranges::find(namespaces, words, &Namespace::words);
-  return found == namespaces.end() ? nullptr : &*found;
-}
-
-const Grammar& grammar() {
-  static const Grammar kGrammar = make_grammar();
-  return kGrammar;
-}
-
-std::string written(const Argument& argument) {
-  return argument.positional ? argument.name : "--" + argument.name;
-}
-
-std::string described(const Argument& argument) {
-  if (argument.positional) return argument.name;
-  const std::string value = argument.kind == Kind::kFlag ? "" : fmt::format("=<{}>", placeholder(argument));
-  return argument.letter == 0 ? fmt::format("--{}{}", argument.name, value)
-                              : fmt::format("-{}|--{}{}", argument.letter, argument.name, value);
+std::string explained(const std::vector<Argument>& arguments, const Argument& argument) {
+  std::string text = argument.help;
+  if (!argument.needs.empty()) text += fmt::format(" (only with --{})", argument.needs);
+  const bool is_needed = argument.required && rivals(arguments, argument).size() == 1;
+  return is_needed && !argument.positional ? text + " (required)" : text;
 }
 
 const Argument* find_argument(const std::vector<Argument>& arguments, std::string_view name) {

@@ -1,6 +1,6 @@
 // Grammar: the table of pvrdmactl's commands. One Command has all information about it: its words, its
 // arguments, the request to the daemon's API, and the text of the answer. The parser, the help texts, the
-// shell completion and the requests are all made from this table.
+// manual page's synopses, the shell completion and the requests are all made from this table.
 //
 // Commands that VMware's esxcli also has use esxcli's words, options and columns.
 //
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "pvrdmactl/table.h"
 
 namespace pvrdma::ctl {
 
@@ -52,6 +53,8 @@ struct Argument {
   std::string constant;              // kFlag
   std::string member;                // the value's place in the request's body, as a JSON pointer
   std::string needs;                 // another argument that must be given together with this one
+  bool unused = false;               // esxcli has it, and it changes nothing here
+  bool hidden = false;               // for the build only: neither in the help nor completed
 };
 
 enum class Method : std::uint8_t { kGet, kPost, kPut, kPatch, kDelete };
@@ -82,7 +85,9 @@ struct Command {
   Result<void> (*complete)(Values& values, const Ask& ask) = nullptr;
   // Selects the part of the answer to show, as text or JSON; null: all of it. May throw Json::exception.
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;
-  // The answer as text for people; null: none, as in esxcli after a change. May throw Json::exception.
+  // The answer for people, as rows of fields or as text. Both null: none, as in esxcli after a change. May
+  // throw Json::exception.
+  Table (*table)(const Json& answer) = nullptr;
   std::string (*text)(const Json& answer) = nullptr;
   bool has_multiline_text = false;  // a string of the answer has several lines, which are all shown
   // Whether the program ends with 0 after this answer; null: it does. May throw Json::exception.
@@ -136,6 +141,13 @@ const Grammar& grammar();
 std::string written(const Argument& argument);
 // "-r|--ruleset-id=<str>", as in esxcli's help.
 std::string described(const Argument& argument);
+// The value's name in the help: "str", "on|off"; empty for a flag.
+std::string placeholder(const Argument& argument);
+// The arguments that set the same member of the request, in their order: only one of them may be given. Just
+// `argument` if it has no alternative.
+std::vector<const Argument*> rivals(const std::vector<Argument>& arguments, const Argument& argument);
+// The argument's help with what the table knows besides: whether it is required, and what it needs.
+std::string explained(const std::vector<Argument>& arguments, const Argument& argument);
 // Null: not found.
 const Argument* find_argument(const std::vector<Argument>& arguments, std::string_view name);
 

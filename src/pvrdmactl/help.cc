@@ -42,19 +42,11 @@ std::vector<Entry> children(const Items& items, std::string_view of) {
   return entries;
 }
 
-// Whether the argument is required and has no alternative.
-bool is_needed(const std::vector<Argument>& arguments, const Argument& argument) {
-  return argument.required && std::ranges::none_of(arguments, [&](const Argument& other) {
-           return &other != &argument && !argument.member.empty() && other.member == argument.member;
-         });
-}
-
 std::vector<Entry> entries(const std::vector<Argument>& arguments, bool positional) {
   std::vector<Entry> found;
   for (const Argument& argument : arguments) {
-    if (argument.positional == positional) {
-      found.push_back({described(argument),
-                       argument.help + (!positional && is_needed(arguments, argument) ? " (required)" : "")});
+    if (argument.positional == positional && !argument.hidden) {
+      found.push_back({described(argument), explained(arguments, argument)});
     }
   }
   return found;
@@ -69,7 +61,7 @@ std::string command_help(const Grammar& grammar, std::string_view program, const
   std::string usage = fmt::format("Usage: {} {}", program, command.words);
   for (const Argument& argument : command.arguments) {
     if (!argument.positional) continue;
-    const bool needed = is_needed(command.arguments, argument);
+    const bool needed = argument.required && rivals(command.arguments, argument).size() == 1;
     usage += (needed ? " " : " [") + argument.name + (needed ? "" : "]");
   }
   return fmt::format("{} [cmd options]\n\nDescription:\n  {}\n", usage, command.help) +

@@ -22,7 +22,7 @@ std::string enabled(const Json& ruleset) {
   return bool_at(ruleset, "enabled") ? "enabled" : "disabled";
 }
 
-std::string host_list_text(const Json& list) {
+Table host_list(const Json& list) {
   Table table({{"Name"},
                {"Self", Align::kRight},
                {"Alive", Align::kRight},
@@ -33,7 +33,7 @@ std::string host_list_text(const Json& list) {
     table.add({text_at(host, "name"), true_false_at(host, "self"), true_false_at(host, "alive"),
                or_dash(text_at(host, "version")), tagged(host), enabled(host.at("ruleset"))});
   }
-  return table.text();
+  return table;
 }
 
 std::string host_text(const Json& host) {
@@ -111,26 +111,26 @@ std::string cluster_text(const Json& cluster) {
 }  // namespace
 
 Section host_commands() {
-  return {.namespaces = {{"host", "hosts of the cluster"}, {"cluster", "this host's place in the cluster"}},
-          .commands = {
-              {.words = "host list", .help = "list the hosts", .path = "/v1/hosts", .text = host_list_text},
-              {.words = "host get",
-               .help = "show one host",
-               .arguments = {{.name = "NAME",
-                              .positional = true,
-                              .help = "the host; default: the daemon's own",
-                              .fallback = "self"}},
-               .path = "/v1/hosts/{NAME}",
-               .text = host_text},
-              {.words = "host delete",
-               .help = "forget a host whose daemon is gone for good",
-               .arguments = {named("NAME", "the host")},
-               .method = Method::kDelete,
-               .path = "/v1/hosts/{NAME}"},
-              {.words = "cluster get",
-               .help = "show the host's connections to the store and to its peers",
-               .path = "/v1/cluster",
-               .text = cluster_text}}};
+  return {
+      .namespaces = {{"host", "hosts of the cluster"}, {"cluster", "this host's place in the cluster"}},
+      .commands = {{.words = "host list", .help = "list the hosts", .path = "/v1/hosts", .table = host_list},
+                   {.words = "host get",
+                    .help = "show one host",
+                    .arguments = {{.name = "NAME",
+                                   .positional = true,
+                                   .help = "the host; default: the daemon's own",
+                                   .fallback = "self"}},
+                    .path = "/v1/hosts/{NAME}",
+                    .text = host_text},
+                   {.words = "host delete",
+                    .help = "forget a host whose daemon is gone for good",
+                    .arguments = {named("NAME", "the host")},
+                    .method = Method::kDelete,
+                    .path = "/v1/hosts/{NAME}"},
+                   {.words = "cluster get",
+                    .help = "show the host's connections to the store and to its peers",
+                    .path = "/v1/cluster",
+                    .text = cluster_text}}};
 }
 
 }  // namespace pvrdma::ctl

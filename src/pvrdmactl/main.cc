@@ -37,9 +37,10 @@ int fail_with(const Error& error, int code) {
   return code;
 }
 
-// Of a command that was parsed.
-int fail_with(const Error& error) {
-  return fail_with(error, error.kind == ErrorKind::kInvalid ? kExitUsage : kExitFailed);
+// Of a command that was parsed: some mistakes are found only with the daemon's help.
+int fail_with(const Command& command, const Error& error) {
+  if (error.kind != ErrorKind::kInvalid) return fail_with(error, kExitFailed);
+  return fail_with({0, fmt::format("{}: see pvrdmactl {} --help", error.message, command.words)}, kExitUsage);
 }
 
 int print(const std::string& text) {
@@ -162,13 +163,12 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   const Command& command = *invocation.command;
   const Get get = [&endpoint](const std::string& path) { return send(endpoint, {Method::kGet, path, ""}); };
   if (auto completed = complete(command, invocation.values, get); !completed) {
-    return fail_with(completed.error());
+    return fail_with(command, completed.error());
   }
   if (command.transfer == Transfer::kCapture) return capture(endpoint, command, invocation.values);
   const auto answer = answer_of(endpoint, command, invocation.values, get);
-  if (!answer) return fail_with(answer.error());
-  const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
-  const auto text = show(command, invocation.values, *answer, format);
+  if (!answer) return fail_with(command, answer.error());
+  const auto text = show(command, invocation.values, *answer, format_of(invocation.globals));
   if (!text) return fail_with(text.error(), kExitFailed);
   if (const int code = print(*text); code != kExitDone) return code;
   return command.is_good == nullptr || command.is_good(Json::parse(*answer)) ? kExitDone : kExitFailed;

@@ -39,7 +39,7 @@ std::string motion_text(const Json& motion) {
                     ms_at(motion, "commit_us"), ms_at(motion, "go_on_us"), ms_at(motion, "took_us") / 1000);
 }
 
-std::string list_text(const Json& motions) {
+Table list_table(const Json& motions) {
   Table table({{"VM"}, {"From"}, {"To"}, {"State"}, {"Since"}, {"Pause", Align::kRight}});
   for (const Json& motion : motions) {
     const bool done = text_at(motion, "state") == "done";
@@ -47,7 +47,7 @@ std::string list_text(const Json& motions) {
                text_at(motion, "state"), text_at(motion, "since"),
                done ? fmt::format("{:.1f} ms", ms_at(motion, "pause_us")) : ""});
   }
-  return table.text();
+  return table;
 }
 
 std::string dumped_text(const Json& answer) {
@@ -60,26 +60,17 @@ Argument dumped_file() {
   return file;
 }
 
-Argument flag(std::string name, std::string help) {
-  return {.name = std::move(name), .kind = Kind::kFlag, .help = std::move(help), .constant = "true"};
-}
-
-Result<void> check_migrate(Values& values, const Ask& /*ask*/) {
-  const bool cancels = values.contains("cancel");
-  if (cancels && (values.contains("to") || values.contains("check")))
-    return fail(ErrorKind::kInvalid, "--cancel cancels a motion: give no other option with it");
-  if (!cancels && !values.contains("to"))
-    return fail(ErrorKind::kInvalid, "--to is missing: give the host that the VM moves to");
-  return {};
-}
-
 }  // namespace
 
 Command migrate_command() {
   return {.words = "vm migrate",
           .help = "move a running VM from the daemon's host to another one, with its connections (vMotion)",
           .arguments = {named("NAME", "the VM"),
-                        {.name = "to", .help = "the host that it moves to", .shows = "host", .member = "/to"},
+                        {.name = "to",
+                         .help = "the host that it moves to",
+                         .shows = "host",
+                         .required = true,
+                         .member = "/to"},
                         {.name = "max-pause",
                          .kind = Kind::kNumber,
                          .help = "the longest pause of the VM that QEMU may plan; default: 500",
@@ -104,12 +95,20 @@ Command migrate_command() {
                          .help = "passed to virsh migrate",
                          .shows = "URI",
                          .needs = "libvirt"},
-                        flag("check", "check whether the VM may move, and move nothing"),
-                        flag("cancel", "cancel the motion that is under way, unless it is too late")},
+                        {.name = "check",
+                         .kind = Kind::kFlag,
+                         .help = "check whether the VM may move, and move nothing",
+                         .constant = "true",
+                         .needs = "to"},
+                        {.name = "cancel",
+                         .kind = Kind::kFlag,
+                         .help = "cancel the motion that is under way, unless it is too late",
+                         .required = true,
+                         .constant = "true",
+                         .member = "/to"}},
           .method = Method::kPost,
           .path = "/v1/vms/{NAME}/motion?check={check}",
           .answer_seconds = 30,
-          .complete = check_migrate,
           .text = motion_text,
           .transfer = Transfer::kMotion};
 }
@@ -117,16 +116,16 @@ Command migrate_command() {
 Section motion_commands() {
   return {.namespaces = {{"motion", "VMs in motion from this host to another one"}},
           .commands = {{.words = "motion list",
-                        .help = "the newest motion of each VM that began on this host",
+                        .help = "list the newest motion of each VM that left this host",
                         .path = "/v1/motions",
-                        .text = list_text},
+                        .table = list_table},
                        {.words = "motion get",
-                        .help = "the newest motion of a VM that began on this host",
+                        .help = "show the newest motion of a VM that left this host",
                         .arguments = {named("NAME", "the VM")},
                         .path = "/v1/vms/{NAME}/motion",
                         .text = motion_text},
                        {.words = "motion dump",
-                        .help = "the saved state of an adapter in a file of vm checkpoint, as text",
+                        .help = "print the saved state of an adapter in a file of vm checkpoint",
                         .arguments = {dumped_file()},
                         .method = Method::kPost,
                         .path = "/v1/state/print",

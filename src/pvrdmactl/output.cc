@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clean_text.h"
+#include "pvrdmactl/formatter.h"
 
 namespace pvrdma::ctl {
 namespace {
@@ -39,7 +40,35 @@ Ask parsing(const Get& get) {
   };
 }
 
+std::string table_text(const Command& command, const Table& table, Format format) {
+  switch (format) {
+    case Format::kCsv:
+      return csv_of(table);
+    case Format::kTableJson:
+      return json_of(table).dump(kJsonIndent, ' ', true) + "\n";
+    case Format::kKeyValue:
+      return key_values_of(table, structure_name(command.words));
+    case Format::kXml:
+      return xml_of(table, structure_name(command.words));
+    case Format::kText:
+    case Format::kApiJson:
+      break;
+  }
+  return table.text();
+}
+
 }  // namespace
+
+Format format_of(const Values& globals) {
+  if (globals.contains("json")) return Format::kApiJson;
+  const auto formatter = globals.find("formatter");
+  if (formatter == globals.end()) return Format::kText;
+  static const std::map<std::string, Format, std::less<>> kFormats{{"csv", Format::kCsv},
+                                                                   {"json", Format::kTableJson},
+                                                                   {"keyvalue", Format::kKeyValue},
+                                                                   {"xml", Format::kXml}};
+  return kFormats.at(formatter->second);
+}
 
 Result<std::string> show(const Command& command, const Values& values, const std::string& answer,
                          Format format) {
@@ -50,10 +79,16 @@ Result<std::string> show(const Command& command, const Values& values, const std
       if (!selected) return Failure(std::move(selected).error());
       json = *std::move(selected);
     }
-    if (format == Format::kJson) return json.dump(kJsonIndent, ' ', true) + "\n";  // in ASCII
-    if (command.text == nullptr) return "";
-    if (!command.has_multiline_text) clean_strings(json);
-    return clean_text(command.text(json), Newlines::kKept);  // keys are strings, too
+    const bool is_shown = command.table != nullptr || command.text != nullptr;
+    if (format == Format::kApiJson ||
+        (format == Format::kTableJson && is_shown && command.table == nullptr)) {
+      return json.dump(kJsonIndent, ' ', true) + "\n";  // in ASCII
+    }
+    if (!is_shown) return "";
+    if (!command.has_multiline_text && format != Format::kTableJson) clean_strings(json);
+    const std::string text =
+        command.table == nullptr ? command.text(json) : table_text(command, command.table(json), format);
+    return clean_text(text, Newlines::kKept);  // keys are strings, too
   });
 }
 

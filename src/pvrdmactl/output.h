@@ -11,10 +11,20 @@
 
 namespace pvrdma::ctl {
 
-enum class Format : std::uint8_t { kText, kJson };
+enum class Format : std::uint8_t {
+  kText,
+  kApiJson,  // the API's answer, or the part of it that the command shows
+  kCsv,      // kCsv and the following are esxcli's forms of a Table (formatter.h)
+  kTableJson,
+  kKeyValue,
+  kXml,
+};
+// What --json and --formatter ask for.
+Format format_of(const Values& globals);
 
 // `answer` is the JSON text of the answer to the command's request. Errors: this version does not expect the
-// answer (the daemon has another version); those of Command::select.
+// answer (the daemon has another version); those of Command::select. A command without a table has no other
+// form than text and JSON.
 Result<std::string> show(const Command& command, const Values& values, const std::string& answer,
                          Format format);
 

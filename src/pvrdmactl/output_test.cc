@@ -11,8 +11,28 @@ const Command& command(const char* words) {
 }
 
 TEST(Output, IndentsJsonAndKeepsItsOrder) {
-  EXPECT_EQ(show(command("stats"), {}, R"({"b":1,"a":[]})", Format::kJson).value(),
+  EXPECT_EQ(show(command("stats"), {}, R"({"b":1,"a":[]})", Format::kApiJson).value(),
             "{\n  \"b\": 1,\n  \"a\": []\n}\n");
+}
+
+TEST(Output, WritesEsxclisForms) {
+  const char* answer = R"({"version":"1.0"})";
+  const Command& version = command("system version get");
+  EXPECT_EQ(show(version, {}, answer, Format::kTableJson).value(),
+            "{\n  \"Product\": \"pvrdmad\",\n  \"Version\": \"1.0\"\n}\n");
+  EXPECT_EQ(show(version, {}, answer, Format::kCsv).value(), "Product,Version,\npvrdmad,1.0,\n");
+  EXPECT_EQ(show(version, {}, answer, Format::kKeyValue).value(),
+            "VersionGet.Product.string=pvrdmad\nVersionGet.Version.string=1.0\n");
+  EXPECT_TRUE(show(version, {}, answer, Format::kXml).value().starts_with("<?xml"));
+  const Command& change = command("network ip interface remove");
+  for (const Format format : {Format::kCsv, Format::kTableJson, Format::kKeyValue, Format::kXml}) {
+    EXPECT_EQ(show(change, {}, "{}", format).value(), "") << "a change prints nothing";
+  }
+  EXPECT_EQ(show(command("motion dump"), {}, R"({"text":"x"})", Format::kTableJson).value(),
+            "{\n  \"text\": \"x\"\n}\n");
+  EXPECT_EQ(show(version, {}, R"({"version":"a\nb\u001b"})", Format::kCsv).value(),
+            "Product,Version,\npvrdmad,a\\u000ab\\u001b,\n")
+      << "no value makes a line";
 }
 
 TEST(Output, RefusesWhatItDoesNotUnderstand) {
@@ -49,7 +69,7 @@ TEST(Output, LetsNoAnswerSteerTheTerminal) {
             "-------------------  ----  ----  ----------------\n"
             "b\\u000a\\u202e\\u009b     7  1500  off\n")
       << "and forge no row";
-  const std::string json = list(R"(b\n\u202e\u009b)", Format::kJson);
+  const std::string json = list(R"(b\n\u202e\u009b)", Format::kApiJson);
   EXPECT_NE(json.find(R"("b\n\u202e\u009b")"), std::string::npos) << json;
 }
 

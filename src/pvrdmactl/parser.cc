@@ -11,6 +11,7 @@
 
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/help.h"
+#include "pvrdmactl/manual.h"
 #include "vocabulary/name.h"
 
 namespace pvrdma::ctl {
@@ -155,12 +156,14 @@ class Parser {
       return printed(fmt::format("pvrdmactl {}\n", PVRDMA_VERSION));
     }
     if (result_.globals.contains("completion")) return printed(bash_completion(grammar()));
+    if (result_.globals.contains("manual")) return printed(manual(grammar()));
     if (result_.globals.contains("help")) return printed(help(grammar(), program_, words_));
     if (result_.command == nullptr) {
       result_.incomplete = true;
       return printed(help(grammar(), program_, words_));
     }
     if (auto complete = check_complete(); !complete) return Failure(std::move(complete).error());
+    if (auto fits = check_formatter(); !fits) return Failure(std::move(fits).error());
     for (const Argument& argument : result_.command->arguments) {
       if (!argument.fallback.empty()) result_.values.emplace(argument.name, argument.fallback);
     }
@@ -173,17 +176,6 @@ class Parser {
     return std::move(result_);
   }
 
-  // The arguments of the command that set the same member of the request. Only one of them may be given.
-  std::vector<const Argument*> rivals(const Argument& argument) const {
-    std::vector<const Argument*> found;
-    for (const Argument& other : result_.command->arguments) {
-      if (&other == &argument || (!argument.member.empty() && other.member == argument.member)) {
-        found.push_back(&other);
-      }
-    }
-    return found;
-  }
-
   Result<void> check_complete() const {
     const Command& command = *result_.command;
     bool changes = false;
@@ -191,7 +183,7 @@ class Parser {
     for (const Argument& argument : command.arguments) {
       const auto given = [this](const Argument* one) { return result_.values.contains(one->name); };
       std::string names;
-      const auto choices = rivals(argument);
+      const auto choices = rivals(command.arguments, argument);
       for (const Argument* one : choices) names += (names.empty() ? "" : " or ") + written(*one);
       const auto count = std::ranges::count_if(choices, given);
       if (argument.required && count == 0) return mistake(fmt::format("{} needs {}", spoken(), names));
@@ -211,6 +203,16 @@ class Parser {
       return mistake(fmt::format("\"--host\" is not an option of {}", spoken()));
     }
     return {};
+  }
+
+  Result<void> check_formatter() const {
+    const auto formatter = result_.globals.find("formatter");
+    if (formatter == result_.globals.end()) return {};
+    if (result_.globals.contains("json")) return mistake("give only one of --json or --formatter");
+    const bool is_text = result_.command->table == nullptr && result_.command->text != nullptr;
+    if (!is_text || formatter->second == "json") return {};
+    return mistake(fmt::format("{} prints no list of fields, so it has no {}: give --formatter json",
+                               spoken(), formatter->second));
   }
 
   std::string program_;

@@ -213,7 +213,7 @@ TEST(Grammar, IsConsistent) {
       EXPECT_TRUE(argument.letter == 0 || letters.insert(argument.letter).second) << "a letter twice";
       const bool in_path = command.path.find("{" + argument.name + "}") != std::string::npos;
       EXPECT_TRUE(in_path || !argument.member.empty() || command.select != nullptr ||
-                  command.compose != nullptr || command.transfer != Transfer::kNone)
+                  command.compose != nullptr || command.transfer != Transfer::kNone || argument.unused)
           << "used nowhere";
       EXPECT_EQ(argument.choices.empty(), argument.kind != Kind::kChoice);
       EXPECT_TRUE(argument.needs.empty() || find_argument(command.arguments, argument.needs) != nullptr);

@@ -22,7 +22,7 @@ std::string speed(std::uint64_t mbps) {
                      : fmt::format("{:g} Gbps", static_cast<double>(mbps) / 1000);
 }
 
-std::string device_list_text(const Json& devices) {
+Table device_list(const Json& devices) {
   Table table({{"Name"},
                {"Driver"},
                {"State"},
@@ -36,34 +36,38 @@ std::string device_list_text(const Json& devices) {
                digits_at(device, "mtu"), active ? speed(number_at(device, "speed_mbps")) : "0",
                or_dash(text_at(device, "paired_uplink")), text_at(device, "description")});
   }
-  return table.text();
+  return table;
 }
 
-std::string protocol_list_text(const Json& devices) {
+Table protocol_list(const Json& devices) {
   Table table({{"Device"}, {"RoCE v1", Align::kRight}, {"RoCE v2", Align::kRight}, {"iWARP", Align::kRight}});
   for (const Json& device : devices) {
     table.add({text_at(device, "name"), true_false_at(device, "roce_v1"), true_false_at(device, "roce_v2"),
                true_false_at(device, "iwarp")});
   }
-  return table.text();
+  return table;
 }
 
 // As in esxcli, devices without a vmknic have no line.
-std::string vmknic_list_text(const Json& devices) {
+Table vmknic_list(const Json& devices) {
   Table table({{"Device"}, {"Vmknic"}, {"NetStack"}});
   for (const Json& device : devices) {
     const std::string vmknic = text_at(device, "vmknic");
     if (!vmknic.empty()) table.add({text_at(device, "name"), vmknic, kNetStack});
   }
-  return table.text();
+  return table;
 }
 
-std::string device_stats_text(const Json& answer) {
-  Properties properties;
+Table device_stats(const Json& answer) {
+  std::vector<Column> counters;
+  std::vector<std::string> values;
   for (const auto& [counter, value] : answer.at("stats").items()) {
-    properties.add(counter, std::to_string(value.get<std::uint64_t>()));
+    counters.push_back({counter, Align::kRight});
+    values.push_back(std::to_string(value.get<std::uint64_t>()));
   }
-  return properties.text();
+  Table table(std::move(counters), Layout::kObject);
+  table.add(std::move(values));
+  return table;
 }
 
 }  // namespace
@@ -81,25 +85,25 @@ Section rdma_commands() {
             .arguments = {host_option()},
             .path = "/v1/hosts/{host}",
             .select = rdma_devices,
-            .text = device_list_text},
+            .table = device_list},
            {.words = "rdma device protocol list",
             .help = "list which protocols each RDMA device speaks",
             .arguments = {host_option()},
             .path = "/v1/hosts/{host}",
             .select = rdma_devices,
-            .text = protocol_list_text},
+            .table = protocol_list},
            {.words = "rdma device vmknic list",
             .help = "list which VMkernel adapter uses which RDMA device",
             .arguments = {host_option()},
             .path = "/v1/hosts/{host}",
             .select = rdma_devices,
-            .text = vmknic_list_text},
+            .table = vmknic_list},
            {.words = "rdma device stats get",
             .help = "show the counters of one RDMA device of the daemon's own host",
             .arguments = {{.letter = 'd', .name = "device", .help = "the device, vmrdma0", .required = true},
                           host_option()},
             .path = "/v1/hosts/{host}/rdma/{device}/stats",
-            .text = device_stats_text}},
+            .table = device_stats}},
   };
 }
 

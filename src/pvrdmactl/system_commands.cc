@@ -1,4 +1,4 @@
-// "system ...": advanced settings of a host, in esxcli's words.
+// "system ...": advanced settings of a host and the daemon's version, in esxcli's words.
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -19,28 +19,36 @@ Result<Json> settings(Json list, const Values& values) {
   }
   if (kept.empty()) {
     return fail(
-        fmt::format("there is no advanced setting {}: see system settings advanced list", wanted->second));
+        fmt::format("there is no advanced setting \"{}\": pvrdmactl system settings advanced list shows them",
+                    wanted->second));
   }
   return kept;
 }
 
+Table version(const Json& answer) {
+  Table table({{"Product"}, {"Version"}}, Layout::kObject);
+  table.add({"pvrdmad", text_at(answer, "version")});
+  return table;
+}
+
 // For string options, too, esxcli shows the fields of integer options, as 0.
-std::string setting_list_text(const Json& list) {
-  std::string text;
+Table setting_list(const Json& list) {
+  Table table({{"Path"},
+               {"Type"},
+               {"Int Value", Align::kRight},
+               {"Default Int Value", Align::kRight},
+               {"Min Value", Align::kRight},
+               {"Max Value", Align::kRight},
+               {"String Value"},
+               {"Default String Value"},
+               {"Valid Characters"},
+               {"Description"}},
+              Layout::kBlocks);
   for (const Json& setting : list) {
-    Properties properties;
-    properties.add("Path", text_at(setting, "path"));
-    properties.add("Type", text_at(setting, "type"));
-    for (const char* integer : {"Int Value", "Default Int Value", "Min Value", "Max Value"}) {
-      properties.add(integer, "0");
-    }
-    properties.add("String Value", text_at(setting, "value"));
-    properties.add("Default String Value", text_at(setting, "default"));
-    properties.add("Valid Characters", "*");
-    properties.add("Description", text_at(setting, "description"));
-    text += (text.empty() ? "" : "\n") + properties.text();
+    table.add({text_at(setting, "path"), text_at(setting, "type"), "0", "0", "0", "0",
+               text_at(setting, "value"), text_at(setting, "default"), "*", text_at(setting, "description")});
   }
-  return text;
+  return table;
 }
 
 }  // namespace
@@ -48,7 +56,8 @@ std::string setting_list_text(const Json& list) {
 Section system_commands() {
   return {.namespaces = {{"system", "settings of a host"},
                          {"system settings", "settings of a host"},
-                         {"system settings advanced", "advanced settings"}},
+                         {"system settings advanced", "advanced settings"},
+                         {"system version", "version of the daemon"}},
           .commands = {{.words = "system settings advanced list",
                         .help = "list the advanced settings",
                         .arguments = {{.letter = 'o',
@@ -58,7 +67,7 @@ Section system_commands() {
                                       host_option()},
                         .path = "/v1/hosts/{host}/advanced",
                         .select = settings,
-                        .text = setting_list_text},
+                        .table = setting_list},
                        {.words = "system settings advanced set",
                         .help = "change an advanced setting",
                         .arguments = {{.letter = 'd',
@@ -81,7 +90,11 @@ Section system_commands() {
                                        .member = "/value"},
                                       host_option()},
                         .method = Method::kPut,
-                        .path = "/v1/hosts/{host}/advanced"}}};
+                        .path = "/v1/hosts/{host}/advanced"},
+                       {.words = "system version get",
+                        .help = "show the version of the daemon",
+                        .path = "/v1/version",
+                        .table = version}}};
 }
 
 }  // namespace pvrdma::ctl

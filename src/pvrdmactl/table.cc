@@ -14,6 +14,20 @@ void Table::add(std::vector<std::string> cells) {
 }
 
 std::string Table::text() const {
+  return layout_ == Layout::kColumns ? in_columns() : in_blocks();
+}
+
+std::string Table::in_blocks() const {
+  std::string text;
+  for (const auto& row : rows_) {
+    Properties block = layout_ == Layout::kTitledBlocks ? Properties(row.front()) : Properties();
+    for (std::size_t i = 0; i < row.size(); ++i) block.add(columns_[i].title, row[i]);
+    text += (text.empty() ? "" : "\n") + block.text();
+  }
+  return text;
+}
+
+std::string Table::in_columns() const {
   std::vector<std::string> titles;
   std::vector<std::string> dashes;
   std::vector<std::size_t> widths;

@@ -1,4 +1,4 @@
-// Table: aligned columns under a two-line header, in the layout of esxcli. Thread: a value.
+// Table: rows of named fields, and their text in the layouts of esxcli. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,17 @@
 
 namespace pvrdma::ctl {
 
-enum class Align : std::uint8_t { kLeft, kRight };
+enum class Align : std::uint8_t {
+  kLeft,
+  kRight,  // numbers, and words that stand for them
+};
+
+enum class Layout : std::uint8_t {
+  kColumns,       // aligned columns under a two-line header
+  kBlocks,        // a block of lines "Field: value" for each row
+  kTitledBlocks,  // the same, each below its first cell
+  kObject,        // one row, as a block: the answer is an object and not a list
+};
 
 struct Column {
   std::string title;
@@ -16,18 +26,27 @@ struct Column {
 
 class Table {
  public:
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  explicit Table(std::vector<Column> columns, Layout layout = Layout::kColumns)
+      : columns_(std::move(columns)), layout_(layout) {}
 
   // One cell for each column.
   void add(std::vector<std::string> cells);
 
-  // Header, dashes, rows. Columns are separated by two spaces, and lines do not end with spaces.
+  // With kColumns: header, dashes, rows. Columns are separated by two spaces, and lines do not end with
+  // spaces.
   std::string text() const;
 
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
+  bool is_object() const { return layout_ == Layout::kObject; }
+
  private:
+  std::string in_columns() const;
+  std::string in_blocks() const;
   std::string line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) const;
 
   std::vector<Column> columns_;
+  Layout layout_;
   std::vector<std::vector<std::string>> rows_;
 };
 

@@ -34,7 +34,7 @@ Result<void> reserve_all(Values& values, const Ask& ask) {
   return {};
 }
 
-std::string vm_list_text(const Json& list) {
+Table vm_list(const Json& list) {
   Table table({{"Name"},
                {"Host"},
                {"Power"},
@@ -53,7 +53,7 @@ std::string vm_list_text(const Json& list) {
                digits_at(vm, "memory_reserved_mib"), of_adapter("mac"), of_adapter("dvs"),
                of_adapter("portgroup"), of_adapter("protocol")});
   }
-  return table.text();
+  return table;
 }
 
 std::string addresses_text(const Json& addresses) {
@@ -132,8 +132,6 @@ std::string upgraded_text(const Json& answer) {
 // --restore and --incoming are one parameter of the request.
 Result<void> choose_incoming(Values& values, const Ask& /*ask*/) {
   if (!values.contains("restore")) return {};
-  if (values.contains("incoming"))
-    return fail(ErrorKind::kInvalid, "--incoming or --restore: give only one of them");
   values["incoming"] = "file";
   return {};
 }
@@ -175,7 +173,8 @@ Argument the_vm() {
 Argument hardware_version() {
   return {.name = "hw",
           .kind = Kind::kNumber,
-          .help = fmt::format("the VM's hardware version; adapters need {}", number_of(kFirstWithAdapter)),
+          .help = fmt::format("the VM's hardware version; adapters need one of {}",
+                              hardware_versions_with_adapter()),
           .required = true,
           .member = "/hardware_version"};
 }
@@ -341,7 +340,7 @@ Section vm_commands() {
   return {
       .namespaces = {{"vm", "virtual machines"}, {"vm adapter", "PVRDMA adapters of VMs"}},
       .commands = {create_command(),
-                   {.words = "vm list", .help = "list the VMs", .path = "/v1/vms", .text = vm_list_text},
+                   {.words = "vm list", .help = "list the VMs", .path = "/v1/vms", .table = vm_list},
                    {.words = "vm get",
                     .help = "show one VM",
                     .arguments = {the_vm()},
@@ -371,12 +370,13 @@ Section vm_commands() {
                                   {.name = "incoming",
                                    .kind = Kind::kFlag,
                                    .help = "for a new QEMU that waits until vm upgrade-vmm gives it the VM",
-                                   .constant = "true"},
+                                   .constant = "true",
+                                   .member = "/incoming"},
                                   {.name = "restore",
                                    .kind = Kind::kFlag,
                                    .help = "for a QEMU that waits until vm restore resumes the VM there",
                                    .constant = "true",
-                                   .member = "/restore"}},
+                                   .member = "/incoming"}},
                     .path = "/v1/vms/{NAME}/qemu-args?incoming={incoming}",
                     .complete = choose_incoming,
                     .text = qemu_args_text,

@@ -14,10 +14,10 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
   app.set_version_flag("--version", fmt::format("pvrdmad {}", version), "print the version and exit");
   app.set_help_flag("-h,--help", "print this text and exit");
   app.add_option("--config", sources.file, "configuration file, see pvrdmad.toml(5)")->option_text("FILE");
-  app.add_option(
-         "--adapter", sources.adapter_flags,
-         "one more adapter: name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14[,roce=v1][,profile=esxi]"
-         "[,doorbells=mapped][,mtu=9000]; may be repeated")
+  app.add_option("--adapter", sources.adapter_flags,
+                 "one more adapter, such as name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14; the keys are "
+                 "those of "
+                 "[[adapter]] in pvrdmad.toml(5); may be repeated")
       ->option_text("KEY=VALUE,...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -1,21 +1,14 @@
-// HardwareVersion: the virtual hardware versions at which the PVRDMA adapter changes, and the properties that
-// device, configuration, model and API derive from them. Properties that only the guest's driver sees are in
-// device/device_version.h.
+// HardwareVersion: the virtual hardware versions at which the PVRDMA adapter changes, the versions of VMs
+// that may have one, and the properties that device, configuration, model and API derive from them.
+// Properties that only the guest's driver sees are in device/device_version.h.
 //
-// | the VM's hardware version | its adapter is that of | RoCE     | SRQ |
-// |---------------------------|------------------------|----------|-----|
-// | 7 to 12, 16               | none                   |          |     |
-// | 13 (ESXi 6.5)             | 13                     | v1       | no  |
-// | 14, 15 (ESXi 6.7)         | 14                     | v1 or v2 | yes |
-// | 17 (vSphere 7.0)          | 17                     | v1 or v2 | yes |
-// | 18 to 21 (7.0 U1 and on)  | 18                     | v1 or v2 | yes |
-//
-// Thread: values.
+// RoCE v2 and SRQs exist from 14 on. Thread: values.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "vocabulary/roce_version.h"
 
@@ -30,32 +23,42 @@ inline constexpr HardwareVersion kFirstWithRoceV2 = HardwareVersion::k14;
 inline constexpr HardwareVersion kFirstWithSrq = HardwareVersion::k14;
 inline constexpr HardwareVersion kFirstWithNatives = HardwareVersion::k18;
 
+// The hardware versions of VMs that may have an adapter, each with the version whose adapter it is.
+// Ascending. 16 is missing because no ESXi has it. The documents repeat this list, and
+// tools/checks/versions.py compares them with it.
+struct VmHardwareVersion {
+  std::uint32_t number = 0;
+  HardwareVersion adapter{};
+};
+inline constexpr std::array kVmHardwareVersions{
+    VmHardwareVersion{13, HardwareVersion::k13},  // ESXi 6.5
+    VmHardwareVersion{14, HardwareVersion::k14},  // ESXi 6.7
+    VmHardwareVersion{15, HardwareVersion::k14},  // ESXi 6.7 U2
+    VmHardwareVersion{17, HardwareVersion::k17},  // vSphere 7.0
+    VmHardwareVersion{18, HardwareVersion::k18},  // vSphere 7.0 U1
+    VmHardwareVersion{19, HardwareVersion::k18},  // vSphere 7.0 U2
+    VmHardwareVersion{20, HardwareVersion::k18},  // vSphere 8.0
+    VmHardwareVersion{21, HardwareVersion::k18},  // vSphere 8.0 U2
+};
+
 // The range of hardware versions of VMs, with or without adapters.
 inline constexpr std::uint32_t kVmHardwareVersionMin = 7;
-inline constexpr std::uint32_t kVmHardwareVersionMax = 21;
+inline constexpr std::uint32_t kVmHardwareVersionMax = kVmHardwareVersions.back().number;
 
 constexpr std::uint32_t number_of(HardwareVersion version) {
   return static_cast<std::uint32_t>(version);
 }
 
-// Nullopt: the adapter does not change at this number.
-constexpr std::optional<HardwareVersion> parse_hardware_version(std::int64_t number) {
-  for (const HardwareVersion version : kHardwareVersions) {
-    if (number_of(version) == number) return version;
+// The adapter of a VM with that hardware version. Nullopt: VMs of that version have no adapter.
+constexpr std::optional<HardwareVersion> adapter_of(std::int64_t vm_hardware_version) {
+  for (const VmHardwareVersion& version : kVmHardwareVersions) {
+    if (version.number == vm_hardware_version) return version.adapter;
   }
   return std::nullopt;
 }
 
-// The adapter of a VM with that hardware version. Nullopt: VMs of that version have no adapter.
-constexpr std::optional<HardwareVersion> adapter_of(std::uint32_t vm_hardware_version) {
-  constexpr std::uint32_t kOfNoEsxi = 16;
-  if (vm_hardware_version == kOfNoEsxi || vm_hardware_version > kVmHardwareVersionMax) return std::nullopt;
-  std::optional<HardwareVersion> newest;
-  for (const HardwareVersion version : kHardwareVersions) {
-    if (number_of(version) <= vm_hardware_version) newest = version;
-  }
-  return newest;
-}
+// The numbers of kVmHardwareVersions, for messages: "13 to 15, 17 to 21".
+std::string hardware_versions_with_adapter();
 
 constexpr bool offers_roce(HardwareVersion version, RoceVersion roce) {
   return roce == RoceVersion::kV1 || version >= kFirstWithRoceV2;

@@ -98,16 +98,19 @@ TEST(Words, GoBothWays) {
 }
 
 TEST(HardwareVersion, DecidesWhatAVmsAdapterIs) {
-  for (std::uint32_t vm = 0; vm < 30; ++vm) {
+  for (std::int64_t vm = 0; vm < 30; ++vm) {
     const auto adapter = adapter_of(vm);
     EXPECT_EQ(adapter.has_value(), vm >= 13 && vm != 16 && vm <= 21) << vm;
     if (adapter) {
-      EXPECT_EQ(number_of(*adapter), vm == 15 ? 14 : std::min(vm, 18U)) << vm;
+      EXPECT_EQ(number_of(*adapter), vm == 15 ? 14 : std::min<std::int64_t>(vm, 18)) << vm;
     }
-    EXPECT_EQ(parse_hardware_version(vm).has_value(), vm == 13 || vm == 14 || vm == 17 || vm == 18) << vm;
   }
-  EXPECT_FALSE(parse_hardware_version(-14));
-  EXPECT_FALSE(parse_hardware_version(4294967310));
+  EXPECT_FALSE(adapter_of(-14));
+  EXPECT_FALSE(adapter_of(4294967310));
+}
+
+TEST(HardwareVersion, IsListedInMessagesAsRanges) {
+  EXPECT_EQ(hardware_versions_with_adapter(), "13 to 15, 17 to 21");
 }
 
 TEST(HardwareVersion, DecidesTheRoceVersions) {

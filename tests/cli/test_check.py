@@ -330,3 +330,51 @@ def test_words_that_are_no_comment(tree: Path, name: str, text: str) -> None:
 def test_words_that_may_stand(tree: Path) -> None:
     write(tree, "docs/testing.md", "There is none of it: `as said`, the one who asked, which is none of theirs.\n\n```\nanew\n```\n")
     assert findings(tree) == []
+
+
+# --- Hardware versions. ---
+
+VERSIONS = "src/vocabulary/hardware_version.h"
+LISTED = "".join(f"// VmHardwareVersion{{{number}, k13}}\n" for number in (13, 14, 17))
+STATED_IN = ("README.md", "docs/device.md", "docs/man/pvrdmactl.1", "docs/man/pvrdmad.toml.5", "packaging/pvrdmad.toml")
+
+
+@pytest.fixture
+def versions(tree: Path) -> Path:
+    """A tree with a list of hardware versions, which every document that must have it repeats."""
+    row = "| `src/base/` |"
+    write(tree, "docs/architecture.md", ARCHITECTURE.replace(row, f"| `src/vocabulary/` | words | base |\n{row}"))
+    write(tree, VERSIONS, LISTED)
+    for name in STATED_IN:
+        write(tree, name, CLEAN.get(name, "") + "VMs of hardware versions 13 to 14 and 17.\n")
+    return tree
+
+
+@pytest.mark.parametrize("text", [
+    "hardware versions\n13, 14 or\n17.", "hardware version 13, 14, 17.", "VMs of hardware version 13 and 14 and on 17.",
+    "The hardware version; device versions 17 to 20.", "hardware version 14 or later", "hardware versions 13 and 14",
+    "| VM hardware version | x |\n| --- | --- |\n| 13, 14 | 15 |\n| 17 | 2 |",
+])
+def test_hardware_versions_as_listed(versions: Path, text: str) -> None:
+    write(versions, "docs/testing.md", f"{text}\n")
+    assert findings(versions) == []
+
+
+@pytest.mark.parametrize(("name", "text", "line"), [
+    ("docs/testing.md", "One.\nhardware versions 13,\n14 and 18", 2),
+    ("docs/testing.md", "One.\n`hardware_version` is one of 13 to 17", 2),
+    ("docs/testing.md", "One.\n| VM hardware version |\n| --- |\n| 13 |\n| 17 |\n", 2),
+    ("docs/man/it.5", ".It Cm hardware_version\n.Cm 13 , 14\nor\n.Cm 18 .\n", 2),
+    ("packaging/it.toml", "# The hardware version: 13, 14 or 18.\n", 1),
+])
+def test_hardware_versions_of_another_list(versions: Path, name: str, text: str, line: int) -> None:
+    write(versions, name, f"{text}\n")
+    [found] = findings(versions)
+    assert found.startswith(f"{name}:{line}: hardware versions 13") and found.endswith("; write 13, 14, 17")
+
+
+@pytest.mark.parametrize("name", STATED_IN)
+def test_hardware_versions_that_are_missing(versions: Path, name: str) -> None:
+    write(versions, name, CLEAN.get(name, "# Nothing.\n"))
+    [found] = findings(versions)
+    assert found.startswith(f"{name}:1: the hardware versions are missing; write ")

@@ -101,7 +101,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 # --- Mistakes: exit code 2, one sentence, and no half-started daemon. ---
 
-ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
+ALLOWED_VERSIONS = "allowed are 13 to 15, 17 to 21"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
                                   "hardware_version, roce, profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, "
@@ -488,6 +488,14 @@ def test_metrics(daemon: Daemon) -> None:
     text = metrics_of(daemon)
     assert 'pvrdma_adapter_state{adapter="VM-01",state="off"} 1\n' in text
     assert "# TYPE pvrdma_verbs_tx_bytes_total counter\n" in text
+
+
+def test_the_daemons_manual_has_the_options_of_its_help() -> None:
+    """Each option with the name of its value, in both directions."""
+    shown = re.findall(r"^  (?:-h,)?--([a-z-]+)(?: (\S+))? ", run(PVRDMAD, "--help").stdout, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs" / "man" / "pvrdmad.8").read_text(encoding="utf-8")
+    listed = page.split("or an adapter from a flag:\n")[1].split("\n.El\n")[0]
+    assert sorted(re.findall(r"^\.It Fl (?:h , )?-([a-z-]+)(?: Ar (.+))?$", listed, re.MULTILINE)) == sorted(shown)
 
 
 @pytest.mark.parametrize("program", [PVRDMAD, PVRDMACTL], ids=["pvrdmad", "pvrdmactl"])

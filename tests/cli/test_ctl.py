@@ -92,6 +92,14 @@ VERBATIM = {
     "rdma device vmknic list": "GET /v1/hosts/self",
     "rdma device stats get -d vmrdma0": "GET /v1/hosts/self/rdma/vmrdma0/stats",
     "network nic list": "GET /v1/hosts/self",
+    "network nic get -n vmnic0": "GET /v1/hosts/self",
+    "network ip interface ipv4 get": "GET /v1/hosts/self",
+    "network ip interface ipv4 set -i vmk2 -I 10.0.0.1 -N 255.255.255.0 -t static":
+        'PATCH /v1/hosts/self/vmks/vmk2 {"address":"10.0.0.1"}',
+    "network firewall get": "GET /v1/hosts/self",
+    "network firewall set --enabled false": 'PATCH /v1/hosts/self/firewall {"enabled":false}',
+    "network firewall refresh": "GET /v1/hosts/self/rulesets",
+    "system version get": "GET /v1/version",
     "system settings advanced set -o /Net/PVRDMAVmknic -s vmk2":
         'PUT /v1/hosts/self/advanced {"path":"/Net/PVRDMAVmknic","value":"vmk2"}',
     "system settings advanced list -o /Net/PVRDMAVmknic": "GET /v1/hosts/self/advanced",
@@ -105,7 +113,10 @@ VERBATIM = {
     "network firewall ruleset allowedip list -r pvrdma": "GET /v1/hosts/self/rulesets",
 }
 ANSWERS: dict[str, object] = {
-    "/v1/hosts/self": {"vmnics": [], "rdma_devices": []},
+    "/v1/version": {"version": "1.0"},
+    "/v1/hosts/self": {"vmnics": [{"name": "vmnic0", "description": "", "pci_address": "", "driver": "", "mac": "", "link_up": True,
+                                   "mtu": 1500, "speed_mbps": 0, "full_duplex": True}],
+                       "vmks": [], "rdma_devices": [], "firewall": True},
     "/v1/hosts/self/rdma/vmrdma0/stats": {"device": "vmrdma0", "stats": {}},
     "/v1/hosts/self/advanced": [{"path": "/Net/PVRDMAVmknic", "type": "string", "value": "vmk2", "default": "",
                                  "description": "d"}],
@@ -121,7 +132,19 @@ def test_esxclis_own_commands_work_by_both_names(api: Api, esxcli: str, line: st
         done = api.ctl(line, program)
         assert (done.returncode, done.stderr) == (0, "")
         assert api.asked == [VERBATIM[line]]
-        assert (done.stdout == "") == (not VERBATIM[line].startswith("GET") or "stats" in line)
+        is_silent = not VERBATIM[line].startswith("GET") or "stats" in line or "refresh" in line
+        assert (done.stdout == "") == is_silent
+
+
+@pytest.mark.parametrize(("form", "printed"), [
+    ("csv", "Enabled,Name,\ntrue,pvrdma,\n"),
+    ("keyvalue", "Ruleset.Enabled.boolean=true\nRuleset.Name.string=pvrdma\n"),
+    ("json", '[\n  {\n    "Enabled": true,\n    "Name": "pvrdma"\n  }\n]\n'),
+])
+def test_esxclis_formatter_comes_before_or_after_the_words(api: Api, esxcli: str, form: str, printed: str) -> None:
+    api.answer = ANSWERS["/v1/hosts/self/rulesets"]
+    for line in (f"--formatter={form} network firewall ruleset list", f"network firewall ruleset list --formatter {form}"):
+        assert api.ctl(line, esxcli).stdout == printed
 
 
 def test_a_refusal_is_the_daemons_sentence_and_exit_code_1(api: Api) -> None:
@@ -166,9 +189,17 @@ def test_output_nobody_can_take_is_exit_code_1() -> None:
     ("adapter get", "pvrdmactl adapter get needs NAME: see pvrdmactl adapter get --help"),
     ("adapter get a/../b", 'NAME: "a/../b" is not a name: it takes 1 to 64 letters, digits, \'.\', \'_\' and \'-\': see '
                            "pvrdmactl adapter get --help"),
-    ("vm migrate VM-01", "--to is missing: give the host that the VM moves to"),
-    ("vm migrate VM-01 --cancel --check", "--cancel cancels a motion: give no other option with it"),
-    ("vm qemu-args VM-01 --incoming --restore", "--incoming or --restore: give only one of them"),
+    ("vm migrate VM-01", "pvrdmactl vm migrate needs --to or --cancel: see pvrdmactl vm migrate --help"),
+    ("vm migrate VM-01 --to h --cancel", "give only one of --to or --cancel: see pvrdmactl vm migrate --help"),
+    ("vm migrate VM-01 --cancel --check", "--check needs --to too: see pvrdmactl vm migrate --help"),
+    ("vm qemu-args VM-01 --incoming --restore", "give only one of --incoming or --restore: see pvrdmactl vm qemu-args --help"),
+    ("vm get v --formatter csv", "pvrdmactl vm get prints no list of fields, so it has no csv: give --formatter json: see "
+                                 "pvrdmactl vm get --help"),
+    ("vm list --json --formatter json", "give only one of --json or --formatter: see pvrdmactl vm list --help"),
+    ("dvs roce-rules d h --bridge a/b", '--bridge: "a/b" is not a name: it takes 1 to 64 letters, digits, \'.\', \'_\' and '
+                                        "'-': see pvrdmactl dvs roce-rules --help"),
+    ("dvs roce-rules d h --bridge abcdefghijklmnop", '--bridge: "abcdefghijklmnop" is not a network device: it takes 1 to 15 '
+                                                     "letters, digits, '.', '_' and '-': see pvrdmactl dvs roce-rules --help"),
     ("version --server http://h:1", 'the server "http://h:1" must be https://HOST:PORT, an IPv6 address in brackets: '
                                     "see pvrdmactl --help"),
     ("version --server https://h:1", "the server https://h:1 asks for a token: give --token-file or set "
@@ -229,15 +260,41 @@ def test_completion_knows_options_and_their_values() -> None:
 
 # --- The manual. ---
 
-def test_the_manual_names_every_command_and_option() -> None:
-    """Compares it with the table of the completion script, which is made from the program's."""
-    page = (ROOT / "docs" / "man" / "pvrdmactl.1").read_text(encoding="utf-8")
-    macros = r"\b(?:Cm|Ar|Op|Fl|Oo|Oc)\b|\\&"
-    flat = " ".join(re.sub(macros, " ", line.lstrip(".")) for line in page.splitlines())
-    flat = " ".join(flat.split())
-    script = COMPLETION.read_text(encoding="utf-8")
-    commands = re.findall(r"^    '([^']+)'\) echo \. ;;$", script, re.MULTILINE)
-    assert len(commands) > 40
-    assert [command for command in commands if command not in flat] == []
-    options = set(re.findall(r"--([a-z-]+)", script))
-    assert sorted(option for option in options if f"-{option}" not in flat) == []
+PAGE = ROOT / "docs" / "man" / "pvrdmactl.1"
+
+
+def manual(page: Path) -> list[str]:
+    """What tools/manual says about the page."""
+    done = run(str(ROOT / "tools" / "manual"), "--check", "--page", str(page), env={"PVRDMACTL": PVRDMACTL})
+    assert (done.returncode, done.stderr) == (1 if done.stdout else 0, "")
+    return [line.removeprefix(f"{page}: ") for line in done.stdout.splitlines()]
+
+
+def test_the_manual_says_what_the_help_says() -> None:
+    """Both are made from one table, and the page has each command and option of it, and no other."""
+    assert manual(PAGE) == []
+
+
+@pytest.mark.parametrize(("old", "new", "sentence"), [
+    ("\nList the VMs.\n", "\nList VMs.\n", 'the part "vm list" is not what pvrdmactl says: run tools/manual'),
+    (".It Fl -json\n", "", 'the part "--json" is not what pvrdmactl says: run tools/manual'),
+    ('.\\" generated: vm list\n', '.\\" generated: vm frob\n',
+     'the part "vm list" is missing: add the lines \'.\\" generated: vm list\' and \'.\\" end\''),
+    ('.\\" generated: vm list\n', '.\\" generated: vm list\n.\\" end\n.\\" generated: vm list\n',
+     'the part "vm list" is there 2 times: keep one'),
+])
+def test_a_manual_that_says_something_else(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    page = tmp_path / "page.1"
+    text = PAGE.read_text(encoding="utf-8")
+    assert old in text
+    page.write_text(text.replace(old, new), encoding="utf-8")
+    assert manual(page)[0] == sentence
+
+
+def test_the_helps_options_are_those_of_the_manual() -> None:
+    """For a command with many options; the others are made in the same way."""
+    part = PAGE.read_text(encoding="utf-8").split('.\\" generated: vm create\n')[1].split('.\\" end\n')[0]
+    in_page = re.findall(r"^\.It Fl .*?-([a-z-]{2,})", part, re.MULTILINE)
+    in_help = run(PVRDMACTL, "vm", "create", "--help").stdout.split("\nCmd options:\n")[1].split("\nOptions:\n")[0]
+    assert re.findall(r"^  (?:-.\|)?--([a-z-]+)", in_help, re.MULTILINE) == in_page
+    assert "manual" not in run(PVRDMACTL, "--help").stdout.split()

@@ -135,10 +135,13 @@ TEST_F(ConfigTest, HardwareVersion13DefaultsToRoceV1) {
 
 TEST_F(ConfigTest, AcceptsEveryHardwareVersionAndNoOther) {
   for (int version = 0; version < 30; ++version) {
-    const bool exists = version == 13 || version == 14 || version == 17 || version == 18;
+    const bool exists = version >= 13 && version <= 21 && version != 16;
     const auto config = load_config(
         {.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=" + std::to_string(version)}});
     EXPECT_EQ(config.has_value(), exists) << version;
+    if (config) {
+      EXPECT_EQ(config->adapters[0].hardware_version, adapter_of(version)) << version;
+    }
   }
 }
 
@@ -423,14 +426,13 @@ TEST_F(ConfigTest, RefusesBadMacs) {
 }
 
 TEST_F(ConfigTest, RefusesBadHardwareVersions) {
-  EXPECT_EQ(
-      mistake_with("hardware_version", "hardware_version = 12"),
-      "FILE:5: [[adapter]] hardware_version = 12 is not a hardware version with PVRDMA: allowed are 13, "
-      "14, 17, 18");
+  EXPECT_EQ(mistake_with("hardware_version", "hardware_version = 12"),
+            "FILE:5: [[adapter]] hardware_version = 12 is not a hardware version with PVRDMA: allowed are 13 "
+            "to 15, 17 to 21");
   EXPECT_EQ(
       mistake_with("hardware_version", "hardware_version = \"14\""),
       "FILE:5: [[adapter]] hardware_version = \"14\" is not a hardware version with PVRDMA: allowed are "
-      "13, 14, 17, 18");
+      "13 to 15, 17 to 21");
   // 2^32 + 14 must not be truncated.
   EXPECT_NE(mistake_with("hardware_version", "hardware_version = 4294967310"), "no mistake");
   EXPECT_NE(mistake_with("hardware_version", "hardware_version = -14"), "no mistake");
@@ -506,7 +508,7 @@ TEST_F(ConfigTest, NamesTheFlagThatIsWrong) {
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,socket=/a,mac=52:54:00:12:34:51,hw=12"}})),
             "--adapter name=a,socket=/a,mac=52:54:00:12:34:51,hw=12: hw = 12 is not a hardware version with "
             "PVRDMA: "
-            "allowed are 13, 14, 17, 18");
+            "allowed are 13 to 15, 17 to 21");
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {"name=a,socket=/a"}})),
       "--adapter name=a,socket=/a: lacks mac: add mac = \"52:54:00:12:34:51\", the VM's vmxnet3 adapter's");

@@ -135,17 +135,14 @@ std::string why_no_token(const std::string& line) {
 
 void HardwareVersionRule::read(schema::Reader& reader, const schema::ParsedJson& json,
                                HardwareVersion& out) const {
-  const auto version =
-      json.is_number_integer() ? parse_hardware_version(json.get<std::int64_t>()) : std::nullopt;
+  const auto version = json.is_number_integer() ? adapter_of(json.get<std::int64_t>()) : std::nullopt;
   if (version) {
     out = *version;
     return;
   }
-  std::vector<std::uint32_t> allowed;
-  for (const HardwareVersion each : kHardwareVersions) allowed.push_back(number_of(each));
   reader.wrong(
       json, "a hardware version",
-      fmt::format("is not a hardware version with PVRDMA: allowed are {}", fmt::join(allowed, ", ")));
+      fmt::format("is not a hardware version with PVRDMA: allowed are {}", hardware_versions_with_adapter()));
 }
 
 void SpinRule::read(schema::Reader& reader, const schema::ParsedJson& json, Duration& out) const {

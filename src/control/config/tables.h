@@ -75,6 +75,7 @@ inline constexpr std::uint64_t kMibMax = 1ULL << 27;  // 128 TiB: the most that 
 inline constexpr std::uint64_t kPerSecondMax = 1'000'000'000;
 inline constexpr std::uint64_t kObjectsMax = 1ULL << 32;
 
+// A VM's hardware version: the adapter that it has.
 struct HardwareVersionRule {
   void read(schema::Reader& reader, const schema::ParsedJson& json, HardwareVersion& out) const;
 };

@@ -24,11 +24,9 @@ Result<void> check_hardware_version(const Vm& vm) {
                             "with pvrdmactl vm upgrade",
                             vm.name, vm.hardware_version, number_of(kFirstWithAdapter)));
   }
-  return fail(
-      ErrorKind::kConflict,
-      fmt::format("VM {} has hardware version {}, which has no PVRDMA adapters: use 13, 14, 15, or 17 "
-                  "to {}",
-                  vm.name, vm.hardware_version, kVmHardwareVersionMax));
+  return fail(ErrorKind::kConflict,
+              fmt::format("VM {} has hardware version {}, which has no PVRDMA adapters: use one of {}",
+                          vm.name, vm.hardware_version, hardware_versions_with_adapter()));
 }
 
 Result<void> check_protocol(const Vm& vm, RoceVersion protocol) {

@@ -30,11 +30,16 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
                      const std::string& address);
 Result<void> remove_vmk(Inventory& inventory, const std::string& host,
                         const std::string& name);  // kConflict: it is tagged
+// Also of a tagged one: hosts then connect to the new address. kConflict: another vmk has the address.
+Result<void> set_vmk_address(Inventory& inventory, const std::string& host, const std::string& name,
+                             const std::string& address);
 
 inline constexpr const char* kPvrdmaVmknic = "/Net/PVRDMAVmknic";
 // `path` must be kPvrdmaVmknic. An empty `value` means the default (not set).
 Result<void> set_advanced(Inventory& inventory, const std::string& host, const std::string& path,
                           const std::string& value);
+
+Result<void> set_firewall(Inventory& inventory, const std::string& host, bool enabled);
 
 inline constexpr const char* kRuleset = "pvrdma";
 Result<void> set_ruleset(Inventory& inventory, const std::string& host, const std::string& ruleset,

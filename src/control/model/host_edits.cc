@@ -29,6 +29,34 @@ Result<Ruleset*> find_ruleset(Inventory& inventory, const std::string& host, con
               fmt::format("host {} has no firewall ruleset \"{}\": it has {}", host, ruleset, kRuleset));
 }
 
+// The address that `text` is, if the vmk may have it.
+Result<IpAddress> address_for(const Inventory& inventory, const std::string& host, const std::string& name,
+                              const std::string& text) {
+  const auto parsed = IpAddress::parse(text);
+  if (!parsed) return Failure(parsed.error());
+  if (is_no_host_address(*parsed)) {
+    return fail(ErrorKind::kInvalid,
+                fmt::format("{} cannot be the address of {} on {}: give a unicast address that is not "
+                            "link-local",
+                            text, name, host));
+  }
+  for (const auto& [other, each] : inventory.hosts) {
+    for (const auto& [vmk, taken] : each.vmks) {
+      if (taken != *parsed || (other == host && vmk == name)) continue;
+      return fail(ErrorKind::kConflict,
+                  fmt::format("{} is taken: {} of host {} has it, give {} of host {} its own address",
+                              parsed->to_string(), vmk, other, name, host));
+    }
+  }
+  return *parsed;
+}
+
+Result<void> no_vmk(const std::string& host, const std::string& name,
+                    const std::map<std::string, IpAddress>& vmks) {
+  return fail(ErrorKind::kNotFound,
+              fmt::format("host {} has no VMkernel adapter \"{}\": {}", host, name, it_has(vmks)));
+}
+
 }  // namespace
 
 Result<void> add_host(Inventory& inventory, const std::string& host) {
@@ -77,14 +105,6 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
     return fail(ErrorKind::kInvalid,
                 fmt::format("\"{}\" is not a name for a VMkernel adapter: use vmk0 to vmk999", name));
   }
-  const auto parsed = IpAddress::parse(address);
-  if (!parsed) return Failure(parsed.error());
-  if (is_no_host_address(*parsed)) {
-    return fail(ErrorKind::kInvalid,
-                fmt::format("{} cannot be the address of {} on {}: give a unicast address that is not "
-                            "link-local",
-                            address, name, host));
-  }
   auto& vmks = (*found)->vmks;
   if (const auto it = vmks.find(name); it != vmks.end()) {
     return fail(ErrorKind::kConflict,
@@ -92,14 +112,8 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
                             "first",
                             host, name, it->second.to_string()));
   }
-  for (const auto& [other, each] : inventory.hosts) {
-    for (const auto& [vmk, taken] : each.vmks) {
-      if (taken != *parsed) continue;
-      return fail(ErrorKind::kConflict,
-                  fmt::format("{} is taken: {} of host {} has it, give {} of host {} its own address",
-                              parsed->to_string(), vmk, other, name, host));
-    }
-  }
+  const auto parsed = address_for(inventory, host, name, address);
+  if (!parsed) return Failure(parsed.error());
   if (vmks.size() >= kVmksMax) {
     return fail(ErrorKind::kInvalid,
                 fmt::format("host {} has {} VMkernel adapters, which is the limit: remove one before "
@@ -114,16 +128,33 @@ Result<void> remove_vmk(Inventory& inventory, const std::string& host, const std
   const auto found = find_host(inventory, host);
   if (!found) return Failure(found.error());
   auto& vmks = (*found)->vmks;
-  if (!vmks.contains(name)) {
-    return fail(ErrorKind::kNotFound,
-                fmt::format("host {} has no VMkernel adapter \"{}\": {}", host, name, it_has(vmks)));
-  }
+  if (!vmks.contains(name)) return no_vmk(host, name, vmks);
   if ((*found)->pvrdma_vmknic == name) {
     return fail(ErrorKind::kConflict,
                 fmt::format("{} of host {} is tagged for PVRDMA: set {} to another one or to \"\" first",
                             name, host, kPvrdmaVmknic));
   }
   vmks.erase(name);
+  return {};
+}
+
+Result<void> set_vmk_address(Inventory& inventory, const std::string& host, const std::string& name,
+                             const std::string& address) {
+  const auto found = find_host(inventory, host);
+  if (!found) return Failure(found.error());
+  auto& vmks = (*found)->vmks;
+  const auto it = vmks.find(name);
+  if (it == vmks.end()) return no_vmk(host, name, vmks);
+  const auto parsed = address_for(inventory, host, name, address);
+  if (!parsed) return Failure(parsed.error());
+  it->second = *parsed;
+  return {};
+}
+
+Result<void> set_firewall(Inventory& inventory, const std::string& host, bool enabled) {
+  const auto found = find_host(inventory, host);
+  if (!found) return Failure(found.error());
+  (*found)->firewall = enabled;
   return {};
 }
 

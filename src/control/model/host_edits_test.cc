@@ -89,6 +89,33 @@ TEST(HostEdits, RemovesVmksThatAreNotTagged) {
   EXPECT_TRUE(after(untagged, remove).hosts.at("esx-01").vmks.empty());
 }
 
+TEST(HostEdits, ChangesTheAddressOfAVmkEvenIfItIsTagged) {
+  const Inventory cluster = some_cluster();
+  const auto set = [](const char* vmk, const char* address) {
+    return [=](Inventory& i) { return edits::set_vmk_address(i, "esx-01", vmk, address); };
+  };
+  EXPECT_EQ(*after(cluster, set("vmk2", "10.0.0.77")).hosts.at("esx-01").tagged_address(),
+            *IpAddress::parse("10.0.0.77"));
+  EXPECT_EQ(after(cluster, set("vmk2", "10.0.0.1")), cluster) << "it may keep its own";
+  expect_refused(cluster, set("vmk3", "10.0.0.77"), ErrorKind::kNotFound, {"vmk3", "it has vmk2"});
+  expect_refused(cluster, set("vmk2", "10.0.0.2"), ErrorKind::kConflict, {"10.0.0.2", "host esx-02"});
+  expect_refused(cluster, set("vmk2", "224.0.0.1"), ErrorKind::kInvalid, {"224.0.0.1", "unicast"});
+}
+
+TEST(HostEdits, DisablesTheFirewallAndKeepsTheRuleset) {
+  Inventory cluster = some_cluster();
+  test::must(edits::set_ruleset(cluster, "esx-01", "pvrdma", false, false));
+  test::must(edits::set_firewall(cluster, "esx-01", false));
+  const Host& host = cluster.hosts.at("esx-01");
+  EXPECT_TRUE(host.effective_ruleset().enabled);
+  EXPECT_TRUE(host.effective_ruleset().admits(*IpAddress::parse("192.168.0.1")));
+  EXPECT_FALSE(host.pvrdma_ruleset.enabled || host.pvrdma_ruleset.allow_all);
+  test::must(edits::set_firewall(cluster, "esx-01", true));
+  EXPECT_EQ(host.effective_ruleset(), host.pvrdma_ruleset);
+  expect_refused(cluster, [](Inventory& i) { return edits::set_firewall(i, "esx-09", true); },
+                 ErrorKind::kNotFound, {"esx-09"});
+}
+
 TEST(HostEdits, TagsAVmk) {
   const Inventory cluster = some_cluster();
   EXPECT_EQ(*cluster.hosts.at("esx-01").tagged_address(), *IpAddress::parse("10.0.0.1"));

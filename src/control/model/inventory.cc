@@ -4,6 +4,11 @@
 
 namespace pvrdma::control {
 
+Ruleset Host::effective_ruleset() const {
+  if (firewall) return pvrdma_ruleset;
+  return {.enabled = true, .allow_all = true, .allowed = {}};
+}
+
 bool Ruleset::admits(const IpAddress& address) const {
   return allow_all || std::any_of(allowed.begin(), allowed.end(),
                                   [&](const IpNetwork& network) { return network.contains(address); });

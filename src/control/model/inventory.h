@@ -37,7 +37,10 @@ struct Host {
   std::map<std::string, IpAddress> vmks;  // VMkernel adapters: "vmk2" -> its address
   std::string pvrdma_vmknic;              // /Net/PVRDMAVmknic: one of the vmks; empty: not set
   Ruleset pvrdma_ruleset;
+  bool firewall = true;  // false: disabled, so the ruleset has no effect and everything is let through
 
+  // The ruleset that applies.
+  Ruleset effective_ruleset() const;
   // The address that cross-host traffic uses. Null: no vmknic is tagged.
   const IpAddress* tagged_address() const;
   friend bool operator==(const Host&, const Host&) = default;
@@ -132,7 +135,7 @@ struct VmMotion {
 struct Vm {
   std::string name;
   std::string host;
-  std::uint32_t hardware_version = 0;  // any from 7 to 21; adapters need 13
+  std::uint32_t hardware_version = 0;  // also one without adapters
   std::uint32_t memory_mib = 0;
   std::uint32_t memory_reserved_mib = 0;
   std::optional<VmAdapter> adapter;

@@ -60,7 +60,7 @@ template <>
 inline constexpr auto kObject<control::Host> = record(
     "HostRecord", field("vmks", &control::Host::vmks, MapRule<FormRule<IpAddress>>{{}, control::kVmkName}),
     field("pvrdma_vmknic", &control::Host::pvrdma_vmknic, control::kTaggedVmk),
-    field("ruleset", &control::Host::pvrdma_ruleset));
+    field("ruleset", &control::Host::pvrdma_ruleset), field("firewall", &control::Host::firewall));
 
 template <>
 inline constexpr auto kObject<control::Vmnic> = record(

@@ -94,7 +94,7 @@ TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
       {"config", R"({"revision":7,"next_dvs_id":2})"},
       {"config/host/esx-01",
        R"({"vmks":{"vmk2":"10.0.0.1"},"pvrdma_vmknic":"vmk2","ruleset":{"enabled":true,"allow_all":false,)"
-       R"("allowed":["10.0.0.0/24","fd00::1"]}})"},
+       R"("allowed":["10.0.0.0/24","fd00::1"]},"firewall":true})"},
       {"config/dvs/dvs",
        R"({"id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],"portgroups":{)"
        R"("pg":{"vlan":5,"mtu":1500,"native_endpoints":true,"native_peers":["192.168.0.0/16"]}},)"

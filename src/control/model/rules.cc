@@ -21,14 +21,14 @@ std::string not_reachable(const Inventory& inventory, const std::string& host) {
         "vmkN there",
         host);
   }
-  if (!it->second.pvrdma_ruleset.enabled)
+  if (!it->second.effective_ruleset().enabled)
     return fmt::format("the firewall ruleset pvrdma is disabled on {}", host);
   return {};
 }
 
 std::string not_admitted(const Host& at, const Host& other) {
   const IpAddress& address = *other.tagged_address();
-  if (at.pvrdma_ruleset.admits(address)) return {};
+  if (at.effective_ruleset().admits(address)) return {};
   return fmt::format("the ruleset on {} does not admit {} (host {})", at.name, address.to_string(),
                      other.name);
 }

@@ -152,6 +152,14 @@ TEST(HostPathChoice, FollowsTheInventory) {
        "there"},
       {[&](Inventory& i) { host(i, "esx-02").pvrdma_ruleset.enabled = false; }, HostPath::kNone,
        "the firewall ruleset pvrdma is disabled on esx-02"},
+      {[&](Inventory& i) {
+         host(i, "esx-01").pvrdma_ruleset.enabled = false;
+         host(i, "esx-01").firewall = false;
+       },
+       HostPath::kTcp,
+       "vmrdma0 of host esx-01 is paired with vmnic0, which is not the only uplink of a switch, host esx-02 "
+       "has no "
+       "active HCA"},
       {[&](Inventory& i) { host(i, "esx-01").pvrdma_ruleset.enabled = false; }, HostPath::kNone,
        "the firewall ruleset pvrdma is disabled on esx-01"},
       {[&](Inventory& i) { only(i, "esx-01", "10.0.1.0/24"); }, HostPath::kNone,

@@ -15,7 +15,8 @@ HostView view_of(const Inventory& inventory, const Host& host, bool self) {
                 .self = self,
                 .alive = it != inventory.live_hosts.end(),
                 .pvrdma_vmknic = host.pvrdma_vmknic,
-                .ruleset = view_of(host.pvrdma_ruleset)};
+                .ruleset = view_of(host.pvrdma_ruleset),
+                .firewall = host.firewall};
   for (const auto& [name, address] : host.vmks) {
     view.vmks.push_back({name, address, name == host.pvrdma_vmknic});
   }

@@ -34,6 +34,7 @@ struct HostView {
   std::vector<VmkView> vmks;
   std::string pvrdma_vmknic;
   RulesetView ruleset;
+  bool firewall = true;  // false: disabled, and the ruleset has no effect
   std::vector<Vmnic> vmnics;
   std::vector<RdmaDeviceView> rdma_devices;
   std::string socket_folder;
@@ -90,13 +91,13 @@ inline constexpr auto kObject<control::RdmaDeviceView> =
     record("RdmaDevice", kObject<control::RdmaDevice>, field("vmknic", &control::RdmaDeviceView::vmknic));
 
 template <>
-inline constexpr auto kObject<control::HostView> =
-    record("Host", field("name", &control::HostView::name, kName), field("self", &control::HostView::self),
-           field("alive", &control::HostView::alive), field("version", &control::HostView::version),
-           field("vmks", &control::HostView::vmks), field("pvrdma_vmknic", &control::HostView::pvrdma_vmknic),
-           field("ruleset", &control::HostView::ruleset), field("vmnics", &control::HostView::vmnics),
-           field("rdma_devices", &control::HostView::rdma_devices),
-           field("socket_folder", &control::HostView::socket_folder));
+inline constexpr auto kObject<control::HostView> = record(
+    "Host", field("name", &control::HostView::name, kName), field("self", &control::HostView::self),
+    field("alive", &control::HostView::alive), field("version", &control::HostView::version),
+    field("vmks", &control::HostView::vmks), field("pvrdma_vmknic", &control::HostView::pvrdma_vmknic),
+    field("ruleset", &control::HostView::ruleset), field("firewall", &control::HostView::firewall),
+    field("vmnics", &control::HostView::vmnics), field("rdma_devices", &control::HostView::rdma_devices),
+    field("socket_folder", &control::HostView::socket_folder));
 
 template <>
 inline constexpr auto kObject<control::PortGroupView> = record("PortGroup",
