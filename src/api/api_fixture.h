@@ -22,6 +22,7 @@
 #include "api/api_server.h"
 #include "api/routes.h"
 #include "base/fd.h"
+#include "base/no_such.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
 #include "control/plane/plane.h"
@@ -84,8 +85,7 @@ class FakeCapture final : public ByteStream {
 
 struct FakeLinks final : adapters::Links {
   Result<void> set(const std::string& adapter, adapters::Link wanted) override {
-    if (adapter != "VM-01")
-      return fail(ErrorKind::kNotFound, "there is no adapter " + adapter + ": see the list of adapters");
+    if (adapter != "VM-01") return Failure(no_such("adapter", adapter, "adapter"));
     link = wanted;
     return {};
   }

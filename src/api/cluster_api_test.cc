@@ -110,7 +110,7 @@ TEST_F(ClusterApi, ListsAndRemovesHosts) {
   refused(409, "alive", "DELETE", "/v1/hosts/esx-01");
   EXPECT_EQ(done("DELETE", "/v1/hosts/esx-02"), Json::object());
   refused(404, "esx-02", "DELETE", "/v1/hosts/esx-02");
-  refused(404, "there is no host esx-02", "GET", "/v1/hosts/esx-02");
+  refused(404, R"(there is no host "esx-02")", "GET", "/v1/hosts/esx-02");
   refused(400, "a name is", "GET", "/v1/hosts/esx%2002");
 }
 

@@ -90,6 +90,9 @@ struct Command {
   Table (*table)(const Json& answer) = nullptr;
   std::string (*text)(const Json& answer) = nullptr;
   bool has_multiline_text = false;  // a string of the answer has several lines, which are all shown
+  // A sentence for standard error beside a successful answer, if the change has no effect yet; empty: none.
+  // May throw Json::exception.
+  std::string (*note)(const Json& answer) = nullptr;
   // Whether the program ends with 0 after this answer; null: it does. May throw Json::exception.
   bool (*is_good)(const Json& answer) = nullptr;
   // Makes the answer from several requests to the daemon, instead of one; null: there is a `path`. May throw

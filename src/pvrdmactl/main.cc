@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "base/clean_text.h"
@@ -38,7 +39,8 @@ int fail_with(const Error& error, int code) {
 }
 
 // Of a command that was parsed: some mistakes are found only with the daemon's help.
-int fail_with(const Command& command, const Error& error) {
+int fail_with(const Command& command, Error error) {
+  error.message = in_users_words(command, std::move(error.message));
   if (error.kind != ErrorKind::kInvalid) return fail_with(error, kExitFailed);
   return fail_with({0, fmt::format("{}: see pvrdmactl {} --help", error.message, command.words)}, kExitUsage);
 }
@@ -171,6 +173,9 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   const auto text = show(command, invocation.values, *answer, format_of(invocation.globals));
   if (!text) return fail_with(text.error(), kExitFailed);
   if (const int code = print(*text); code != kExitDone) return code;
+  if (const std::string note = note_of(command, *answer); !note.empty()) {
+    fmt::print(stderr, "pvrdmactl: {}\n", clean_text(note));
+  }
   return command.is_good == nullptr || command.is_good(Json::parse(*answer)) ? kExitDone : kExitFailed;
 }
 

@@ -413,7 +413,7 @@ def test_the_socket_may_come_from_the_environment(daemon: Daemon) -> None:
                                      ("stats", "--adapter", "VM-09")], ids=" ".join)
 def test_an_adapter_there_is_not(daemon: Daemon, command: tuple[str, ...]) -> None:
     done = daemon.ctl(*command)
-    assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no adapter VM-09: see the list of adapters\n")
+    assert (done.returncode, done.stderr) == (1, 'pvrdmactl: there is no adapter "VM-09": pvrdmactl adapter list shows them\n')
 
 
 def test_no_daemon() -> None:

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/no_such.h"
 #include "control/model/adapter_rules.h"
 
 namespace pvrdma::control {
@@ -99,9 +100,7 @@ std::optional<HcaChoice> choose_hca(const Inventory& inventory, const std::strin
 
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm) {
   const auto it = inventory.vms.find(vm);
-  if (it == inventory.vms.end()) {
-    return fail(ErrorKind::kNotFound, fmt::format("there is no VM \"{}\": pvrdmactl vm list shows them", vm));
-  }
+  if (it == inventory.vms.end()) return Failure(no_such("VM", vm, "vm"));
   const Vm& found = it->second;
   if (!found.adapter) {
     return fail(ErrorKind::kConflict,

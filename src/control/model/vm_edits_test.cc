@@ -140,7 +140,8 @@ TEST(VmEdits, MacsAreUnique) {
 
 TEST(VmEdits, RefusesAdaptersAgainstTheRules) {
   Inventory cluster = some_cluster();
-  expect_refused(cluster, add("vm-x", adapter("pg")), ErrorKind::kNotFound, {"\"vm-x\"", "vm-a, vm-b"});
+  expect_refused(cluster, add("vm-x", adapter("pg")), ErrorKind::kNotFound,
+                 {"\"vm-x\"", "pvrdmactl vm list"});
   expect_refused(cluster, add("vm-a", adapter("pg")), ErrorKind::kConflict, {"vm-a", "can have one"});
   expect_refused(cluster, add("vm-b", adapter("pg", RoceVersion::kV2)), ErrorKind::kConflict,
                  {"vm-b", "hardware version 13", "RoCE v2", "14", "v1", "upgrade"});
