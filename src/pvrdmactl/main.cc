@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <system_error>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "pvrdmactl/capture_file.h"
 #include "pvrdmactl/checkpoint_file.h"
 #include "pvrdmactl/checkpoint_stream.h"
+#include "pvrdmactl/completion.h"
 #include "pvrdmactl/endpoint.h"
 #include "pvrdmactl/follow_motion.h"
 #include "pvrdmactl/output.h"
@@ -179,7 +181,23 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   return command.is_good == nullptr || command.is_good(Json::parse(*answer)) ? kExitDone : kExitFailed;
 }
 
+// `words` are those of a command line that a shell completes (completion.h). Prints no errors: a line that is
+// not complete is often wrong, and the daemon need not run.
+int print_suggestions(std::span<const std::string> words) {
+  const auto endpoint = choose_endpoint(given_globals(grammar(), words), environment);
+  const Ask ask = [&endpoint](const std::string& path) -> Result<Json> {
+    if (!endpoint) return Failure(endpoint.error());
+    const auto answer = send(*endpoint, {.path = path, .answer_seconds = 1, .reach_seconds = 1});
+    if (!answer) return Failure(answer.error());
+    return Json::parse(*answer);
+  };
+  return print(suggestion_lines(suggest(grammar(), words, ask)));
+}
+
 int run(const std::string& program, const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "--complete") {
+    return print_suggestions(std::span(arguments).subspan(1));
+  }
   auto invocation = parse(program, arguments);
   if (!invocation) return fail_with(invocation.error(), kExitUsage);
   if (invocation->incomplete) {
