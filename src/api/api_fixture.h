@@ -43,7 +43,7 @@ struct FakeSource final : snapshots::SnapshotSource {
     snapshot.not_served = not_served;
     snapshot.tcp.listening = true;
     snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
-    snapshot.hca = {"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
+    snapshot.hca = hca;
     if (detail == snapshots::SnapshotDetail::kAdaptersAndQps) {
       snapshots::QpSnapshot qp;
       qp.adapter = "VM-01";
@@ -58,6 +58,7 @@ struct FakeSource final : snapshots::SnapshotSource {
     return snapshot;
   }
   bool stopping = false;
+  transport::HcaState hca{"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
   std::vector<adapters::AdapterTrouble> not_served;
 };
 
