@@ -31,7 +31,8 @@ endif()
 set(own "${PVRDMA_DATADIR}/pvrdma")
 set(examples "${PVRDMA_DOCDIR}/examples")
 set(configuration "${PVRDMA_SYSCONFDIR}/pvrdma/pvrdmad.toml")
-set(completion "${PVRDMA_DATADIR}/bash-completion/completions")
+set(completions "${PVRDMA_DATADIR}/bash-completion/completions" "${PVRDMA_DATADIR}/fish/vendor_completions.d"
+                "${PVRDMA_DATADIR}/zsh/site-functions")
 set(root "$ENV{DESTDIR}")
 if(NOT root STREQUAL "")
   cmake_path(ABSOLUTE_PATH root)
@@ -53,7 +54,7 @@ function(pvrdma_note_folders)
 endfunction()
 pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
                     "${PVRDMA_MANDIR}/man8" "${PVRDMA_SYSCONFDIR}/pvrdma" "${units}" "${sysusers}" "${firewalld}"
-                    "${own}" "${examples}" "${completion}")
+                    "${own}" "${examples}" ${completions})
 
 # pvrdma_install(DESTINATION TYPE FILE [NAME]): FILE is below the repository; TYPE is that of file(INSTALL). Each
 # path of the prefix /usr becomes this installation's.

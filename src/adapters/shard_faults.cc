@@ -6,6 +6,7 @@
 #include "adapters/adapter_fault.h"
 #include "adapters/shard_question.h"
 #include "base/log.h"
+#include "base/no_such.h"
 #include "shard/ask.h"
 
 namespace pvrdma::adapters {
@@ -80,8 +81,7 @@ Result<void> ShardFaults::remove(std::optional<std::uint64_t> id) {
       },
       "removing faults");
   if (!removed) return Failure(removed.error());
-  if (id && *removed == 0)
-    return fail(ErrorKind::kNotFound, fmt::format("there is no fault {}: see the list of faults", *id));
+  if (id && *removed == 0) return Failure(no_such("fault", std::to_string(*id), "fault"));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "adapters/adapter_set.h"
+#include "base/no_such.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -20,7 +21,7 @@ inline ServedAdapter* find(const AdapterSet& adapters, const std::string& name) 
 }
 
 inline Failure no_adapter(const std::string& name) {
-  return fail(ErrorKind::kNotFound, "there is no adapter " + name + ": see the list of adapters");
+  return Failure(no_such("adapter", name, "adapter"));
 }
 
 }  // namespace pvrdma::adapters

@@ -73,8 +73,15 @@ Json bytes_schema(Components& components);
 
 // --- The cluster as this host sees it ---
 
+struct ClusterHost {
+  std::string name;
+  bool self = false;    // it is the host that answers
+  std::string trouble;  // why it has no traffic to other hosts; empty: it has
+};
+
 struct ClusterAnswer {
   std::string host;
+  std::vector<ClusterHost> hosts;
   control::StoreState store;
   transport::TcpState tcp;
   transport::HcaState hca;
@@ -301,8 +308,15 @@ inline constexpr auto kObject<transport::HcaState> = record(
     field("pinned_bytes", &transport::HcaState::pinned_bytes), field("peers", &transport::HcaState::peers));
 
 template <>
+inline constexpr auto kObject<api::ClusterHost> = record("ClusterHost",
+                                                         field("name", &api::ClusterHost::name, kName),
+                                                         field("self", &api::ClusterHost::self),
+                                                         field("trouble", &api::ClusterHost::trouble));
+
+template <>
 inline constexpr auto kObject<api::ClusterAnswer> = record("Cluster",
                                                            field("host", &api::ClusterAnswer::host, kName),
+                                                           field("hosts", &api::ClusterAnswer::hosts),
                                                            field("store", &api::ClusterAnswer::store),
                                                            field("tcp", &api::ClusterAnswer::tcp),
                                                            field("hca", &api::ClusterAnswer::hca));

@@ -22,6 +22,7 @@
 #include "api/api_server.h"
 #include "api/routes.h"
 #include "base/fd.h"
+#include "base/no_such.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
 #include "control/plane/plane.h"
@@ -42,7 +43,7 @@ struct FakeSource final : snapshots::SnapshotSource {
     snapshot.not_served = not_served;
     snapshot.tcp.listening = true;
     snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
-    snapshot.hca = {"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
+    snapshot.hca = hca;
     if (detail == snapshots::SnapshotDetail::kAdaptersAndQps) {
       snapshots::QpSnapshot qp;
       qp.adapter = "VM-01";
@@ -57,6 +58,7 @@ struct FakeSource final : snapshots::SnapshotSource {
     return snapshot;
   }
   bool stopping = false;
+  transport::HcaState hca{"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
   std::vector<adapters::AdapterTrouble> not_served;
 };
 
@@ -84,8 +86,7 @@ class FakeCapture final : public ByteStream {
 
 struct FakeLinks final : adapters::Links {
   Result<void> set(const std::string& adapter, adapters::Link wanted) override {
-    if (adapter != "VM-01")
-      return fail(ErrorKind::kNotFound, "there is no adapter " + adapter + ": see the list of adapters");
+    if (adapter != "VM-01") return Failure(no_such("adapter", adapter, "adapter"));
     link = wanted;
     return {};
   }

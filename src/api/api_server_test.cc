@@ -89,7 +89,9 @@ TEST_F(ApiServerTest, RefusesAnAdapterThereIsNot) {
     const auto answer = get(path);
     ASSERT_TRUE(answer) << path;
     EXPECT_EQ(answer->status, 404) << path;
-    EXPECT_EQ(answer->body, "{\"error\":\"there is no adapter VM-09: see the list of adapters\"}\n") << path;
+    EXPECT_EQ(answer->body, R"({"error":"there is no adapter \"VM-09\": pvrdmactl adapter list shows them"})"
+                            "\n")
+        << path;
   }
 }
 

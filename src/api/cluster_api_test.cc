@@ -80,9 +80,23 @@ TEST_F(ClusterApi, TellsTheStateOfTheCluster) {
   EXPECT_EQ(cluster["hca"],
             Json::parse(R"({"device": "mlx5_0", "trouble": "", "pinned_bytes": 4096, "peers": [
       {"host": "esx-02", "up": true, "falls": 1, "trouble": ""}]})"));
+  const std::string untagged =
+      " has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmkN -H ";
+  EXPECT_EQ(cluster["hosts"],
+            (Json{{{"name", "esx-01"}, {"self", true}, {"trouble", "esx-01" + untagged + "esx-01"}},
+                  {{"name", "esx-02"}, {"self", false}, {"trouble", "esx-02 is not alive"}}}));
   EXPECT_EQ(done("GET", "/v1/paths")[0]["peer_host"], "esx-01") << "a local path is on this host";
   host_.source.stopping = true;
   refused(503, "the shard takes no questions now", "GET", "/v1/cluster");
+}
+
+TEST_F(ClusterApi, MissesNoHcaWhereNoHostHasAnRdmaDevice) {
+  const auto trouble = [&] { return done("GET", "/v1/cluster")["hca"]["trouble"].get<std::string>(); };
+  host_.source.hca.device.clear();
+  host_.source.hca.trouble = "this host has no active HCA";
+  EXPECT_EQ(trouble(), "this host has no active HCA") << "esx-01 has a device";
+  member_.cluster->erase(control::live_host_key("esx-01"));
+  EXPECT_EQ(trouble(), "");
 }
 
 TEST_F(ClusterApi, MeasuresAnRdmaNic) {
@@ -110,7 +124,7 @@ TEST_F(ClusterApi, ListsAndRemovesHosts) {
   refused(409, "alive", "DELETE", "/v1/hosts/esx-01");
   EXPECT_EQ(done("DELETE", "/v1/hosts/esx-02"), Json::object());
   refused(404, "esx-02", "DELETE", "/v1/hosts/esx-02");
-  refused(404, "there is no host esx-02", "GET", "/v1/hosts/esx-02");
+  refused(404, R"(there is no host "esx-02")", "GET", "/v1/hosts/esx-02");
   refused(400, "a name is", "GET", "/v1/hosts/esx%2002");
 }
 

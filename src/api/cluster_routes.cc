@@ -1,9 +1,39 @@
 // The cluster as this host sees it: the store, and the hosts that it is connected to.
+#include <algorithm>
+#include <vector>
+
 #include "api/answers.h"
 #include "api/requests.h"
 #include "api/routes.h"
+#include "control/model/rules.h"
 
 namespace pvrdma::api {
+namespace {
+
+std::vector<ClusterHost> hosts_of(const control::Inventory& inventory, const std::string& self) {
+  std::vector<ClusterHost> hosts;
+  for (const auto& [name, host] : inventory.hosts) {
+    hosts.push_back({name, name == self, control::why_unreachable(inventory, name)});
+  }
+  return hosts;
+}
+
+// A cluster without RDMA NICs lacks nothing.
+bool has_rdma_devices(const control::Inventory& inventory) {
+  return std::ranges::any_of(inventory.live_hosts,
+                             [](const auto& host) { return !host.second.rdma_devices.empty(); });
+}
+
+Reply show_cluster(const ApiParts& parts) {
+  auto snapshot = parts.source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
+  if (!snapshot) return refuse(snapshot.error());
+  const auto inventory = parts.plane->inventory();
+  if (snapshot->hca.device.empty() && !has_rdma_devices(*inventory)) snapshot->hca.trouble.clear();
+  return ok(text_of(ClusterAnswer{parts.plane->host(), hosts_of(*inventory, parts.plane->host()),
+                                  parts.plane->store_state(), snapshot->tcp, snapshot->hca}));
+}
+
+}  // namespace
 
 void add_cluster_routes(Router& router, const ApiParts& parts) {
   router.add({.method = "GET",
@@ -11,13 +41,7 @@ void add_cluster_routes(Router& router, const ApiParts& parts) {
               .summary = "The store, and the connections to other hosts",
               .body = nullptr,
               .answer = schema_for<ClusterAnswer>,
-              .handler =
-                  [parts](const Call&) {
-                    const auto snapshot = parts.source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
-                    if (!snapshot) return refuse(snapshot.error());
-                    return ok(text_of(ClusterAnswer{parts.plane->host(), parts.plane->store_state(),
-                                                    snapshot->tcp, snapshot->hca}));
-                  },
+              .handler = [parts](const Call&) { return show_cluster(parts); },
               .of_cluster = true});
   router.add({.method = "POST",
               .path = "/v1/hca/check",

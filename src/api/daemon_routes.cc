@@ -10,6 +10,7 @@
 #include "api/process_routes.h"
 #include "api/requests.h"
 #include "api/routes.h"
+#include "base/no_such.h"
 
 namespace pvrdma::api {
 namespace {
@@ -24,7 +25,7 @@ const snapshots::AdapterSnapshot* find(const snapshots::Snapshot& snapshot, std:
 }
 
 Reply refuse_adapter(std::string_view name) {
-  return refuse(ErrorKind::kNotFound, fmt::format("there is no adapter {}: see the list of adapters", name));
+  return refuse(no_such("adapter", name, "adapter"));
 }
 
 using Answer = std::function<Reply(const snapshots::Snapshot&, const Call&)>;

@@ -9,6 +9,7 @@
 #include "api/answers.h"
 #include "api/requests.h"
 #include "api/routes.h"
+#include "base/no_such.h"
 
 namespace pvrdma::api {
 namespace {
@@ -41,7 +42,7 @@ Reply remove(adapters::Faults& faults, const std::string& name) {
     const char* const end = name.data() + name.size();
     const auto [rest, error] = std::from_chars(name.data(), end, id.emplace());
     if (error != std::errc{} || rest != end) {
-      return refuse(ErrorKind::kNotFound, fmt::format("there is no fault {}: see the list of faults", name));
+      return refuse(no_such("fault", name, "fault"));
     }
   }
   const auto removed = faults.remove(id);

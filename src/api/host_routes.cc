@@ -6,6 +6,7 @@
 #include "api/answers.h"
 #include "api/requests.h"
 #include "api/routes.h"
+#include "base/no_such.h"
 #include "control/discovery/discovery.h"
 #include "control/model/edits.h"
 
@@ -13,8 +14,7 @@ namespace pvrdma::api {
 namespace {
 
 Error no_host(const std::string& host) {
-  return {.message = fmt::format("there is no host {}: see the list of hosts", host),
-          .kind = ErrorKind::kNotFound};
+  return no_such("host", host, "host");
 }
 
 Reply show_host(const control::Plane& plane, const control::Inventory& inventory, const std::string& name) {
@@ -159,7 +159,8 @@ Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const st
     }
   }
   return refuse(ErrorKind::kNotFound,
-                fmt::format("host {} has no RDMA device {}: see the list of its devices", host, device));
+                fmt::format("host {} has no RDMA device \"{}\": pvrdmactl rdma device list -H {} shows them",
+                            host, device, host));
 }
 
 }  // namespace

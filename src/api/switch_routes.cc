@@ -3,6 +3,7 @@
 
 #include "api/requests.h"
 #include "api/routes.h"
+#include "base/no_such.h"
 #include "control/model/edits.h"
 #include "control/model/views.h"
 
@@ -12,8 +13,7 @@ namespace {
 Reply show_dvs(const control::Inventory& inventory, const std::string& name) {
   const auto it = inventory.switches.find(name);
   if (it == inventory.switches.end()) {
-    return refuse(ErrorKind::kNotFound,
-                  fmt::format("there is no distributed switch {}: see the list of switches", name));
+    return refuse(no_such("distributed switch", name, "dvs"));
   }
   return ok(text_of(view_of(it->second)));
 }

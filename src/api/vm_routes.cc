@@ -7,6 +7,7 @@
 #include "api/requests.h"
 #include "api/routes.h"
 #include "api/vm_launch.h"
+#include "base/no_such.h"
 #include "base/socket_owner.h"
 #include "control/model/edits.h"
 #include "control/model/rules.h"
@@ -16,8 +17,7 @@ namespace pvrdma::api {
 namespace {
 
 Reply no_vm(const std::string& name) {
-  return refuse(ErrorKind::kNotFound,
-                fmt::format("there is no VM \"{}\": pvrdmactl vm list shows them", name));
+  return refuse(no_such("VM", name, "vm"));
 }
 
 struct Sides {

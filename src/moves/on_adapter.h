@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "adapters/adapter_set.h"
+#include "base/no_such.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/ask.h"
@@ -31,9 +32,7 @@ auto on_adapter(shard::Loop& loop, const adapters::AdapterSet& adapters, const s
         const auto& all = adapters.adapters();
         const auto it =
             std::ranges::find_if(all, [&](const auto& each) { return each->port().name() == adapter; });
-        if (it == all.end())
-          return fail(ErrorKind::kNotFound,
-                      "there is no adapter " + adapter + " on this host: see the list of adapters");
+        if (it == all.end()) return Failure(no_such("adapter", adapter, "adapter"));
         return work(**it);
       },
       "a hand-over");

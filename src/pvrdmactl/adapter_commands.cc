@@ -149,11 +149,11 @@ std::string version_text(const Json& answer) {
 }
 
 Argument the_adapter() {
-  return named("NAME", "the adapter");
+  return named("NAME", "the adapter", Names::kAdapters);
 }
 
 Argument only_adapter() {
-  return {.name = "adapter", .help = "only this adapter's"};
+  return {.name = "adapter", .help = "only this adapter's", .names = Names::kAdapters};
 }
 
 }  // namespace

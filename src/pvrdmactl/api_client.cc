@@ -18,13 +18,12 @@
 namespace pvrdma::ctl {
 namespace {
 
-constexpr time_t kReachSeconds = 15;
 constexpr std::size_t kRefusalBytesMax = 64 * 1024;
 constexpr std::size_t kTokenCharsMin = 16;
 constexpr std::size_t kTokenCharsMax = 256;
 
 // The library gives no reason when it cannot connect, so this tries first.
-Result<void> reach(const std::string& socket) {
+Result<void> reach(const std::string& socket, std::uint32_t seconds) {
   sockaddr_un address{};
   if (socket.empty() || socket.size() >= sizeof(address.sun_path)) {
     return fail(ENAMETOOLONG, fmt::format("the API socket's path \"{}\" must have 1 to {} bytes", socket,
@@ -34,7 +33,7 @@ Result<void> reach(const std::string& socket) {
   std::memcpy(address.sun_path, socket.data(), socket.size());
   const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!probe) return fail_errno(errno, "cannot make a socket");
-  const timeval patience{kReachSeconds, 0};  // the backlog of a stopped daemon fills up
+  const timeval patience{static_cast<time_t>(seconds), 0};  // the backlog of a stopped daemon fills up
   ::setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return {};
   const int code = errno;
@@ -85,9 +84,9 @@ std::string trouble(const Endpoint& endpoint, httplib::Error error) {
 
 Result<void> ask(httplib::ClientImpl& client, const Endpoint& endpoint, const Request& request,
                  const Take& take) {
-  client.set_connection_timeout(kReachSeconds);
+  client.set_connection_timeout(static_cast<time_t>(request.reach_seconds));
   client.set_read_timeout(static_cast<time_t>(request.answer_seconds));
-  client.set_write_timeout(kReachSeconds);
+  client.set_write_timeout(static_cast<time_t>(request.reach_seconds));
   httplib::Request message;
   message.method = to_string(request.method);
   message.path = request.path;
@@ -130,7 +129,8 @@ Result<std::string> send(const Endpoint& endpoint, const Request& request) {
 
 Result<void> send(const Endpoint& endpoint, const Request& request, const Take& take) {
   if (!endpoint.socket.empty()) {
-    if (auto reached = reach(endpoint.socket); !reached) return Failure(std::move(reached).error());
+    if (auto reached = reach(endpoint.socket, request.reach_seconds); !reached)
+      return Failure(std::move(reached).error());
     httplib::ClientImpl client(endpoint.socket);
     client.set_address_family(AF_UNIX);
     client.set_default_headers({{"Host", "localhost"}});  // otherwise the library would send the path

@@ -7,7 +7,7 @@ Section capture_commands() {
   return {.namespaces = {},
           .commands = {{.words = "capture",
                         .help = "write an adapter's RDMA traffic to a pcapng file, as RoCE frames",
-                        .arguments = {named("NAME", "the adapter"),
+                        .arguments = {named("NAME", "the adapter", Names::kAdapters),
                                       {.letter = 'w',
                                        .name = "write",
                                        .kind = Kind::kFile,

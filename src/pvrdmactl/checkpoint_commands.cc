@@ -44,7 +44,8 @@ std::string restored_text(const Json& answer) {
 Command checkpoint_command() {
   return {.words = "vm checkpoint",
           .help = "write a VM with its connections to a file on its host, and power it off",
-          .arguments = {named("NAME", "the VM"), the_file("the file, which its QEMU makes or replaces"),
+          .arguments = {named("NAME", "the VM", Names::kVms),
+                        the_file("the file, which its QEMU makes or replaces"),
                         monitor("QMP socket of its QEMU; default: that of vm qemu-args")},
           .method = Method::kPost,
           .path = "/v1/adapters/{NAME}/checkpoint",
@@ -57,7 +58,7 @@ Command checkpoint_command() {
 Command restore_command() {
   return {.words = "vm restore",
           .help = "resume a VM from a file of vm checkpoint, in a QEMU that waits for it",
-          .arguments = {named("NAME", "the VM"), the_file("the file; it stays as it is"),
+          .arguments = {named("NAME", "the VM", Names::kVms), the_file("the file; it stays as it is"),
                         monitor("QMP socket of that QEMU; default: that of vm qemu-args --restore")},
           .method = Method::kPost,
           .path = "/v1/adapters/{NAME}/restore",

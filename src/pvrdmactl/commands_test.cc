@@ -507,7 +507,8 @@ TEST(HostCommands, Show) {
 
 TEST(HostCommands, ShowTheCluster) {
   EXPECT_EQ(shown("cluster get",
-                  R"({"host":"esx-01","store":{"description":"etcd at http://10.0.0.9:2379","connected":true,
+                  R"({"host":"esx-01","hosts":[{"name":"esx-01","self":true,"trouble":""},
+                  {"name":"esx-02","self":false,"trouble":"esx-02 is not alive"}],"store":{"description":"etcd at http://10.0.0.9:2379","connected":true,
                   "trouble":"","edits":3,"conflicts":1,"live_conflicts":0,"bad_records":0,"resyncs":2},
                   "tcp":{"listening":true,"trouble":"","peers":[{"host":"esx-02","lanes_up":4,"sessions_up":7,
                   "reconnects":1,"trouble":""}]},
@@ -527,6 +528,11 @@ TEST(HostCommands, ShowTheCluster) {
             "   HCA Device: mlx5_0\n"
             "   HCA Trouble: -\n"
             "   HCA Pinned Memory: 1024 MiB\n"
+            "\n"
+            "Host     Self  State\n"
+            "------  -----  -------------------\n"
+            "esx-01   true  ready\n"
+            "esx-02  false  esx-02 is not alive\n"
             "\n"
             "Peer    Lanes Up  Sessions Up  Reconnects  Trouble\n"
             "------  --------  -----------  ----------  -------\n"

@@ -2,143 +2,233 @@
 
 #include <algorithm>
 #include <fmt/core.h>
-#include <map>
-#include <string_view>
-#include <vector>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "pvrdmactl/json_fields.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::ctl {
 namespace {
 
-// The part that does not depend on the grammar. The three functions before it are made from the table.
-constexpr std::string_view kEngine = R"bash(_pvrdmactl() {
-  local current=${COMP_WORDS[COMP_CWORD]} words= word expects= i
-  COMPREPLY=()
-  # Bash makes a word of its own of the = in --option=value.
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    word=${COMP_WORDS[i]}
-    if [[ $word == = ]]; then
-      continue
-    elif [[ -n $expects ]]; then
-      expects=
-    elif [[ $word == -* ]]; then
-      expects=$(_pvrdmactl_values "$words" "$word")
-    elif [[ -n $(_pvrdmactl_words "${words:+$words }$word") ]]; then
-      words=${words:+$words }$word
-    fi
-  done
-  [[ $current == = ]] && current=
-  case $expects in
-    '') ;;
-    file) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    any) return ;;
-    *) COMPREPLY=($(compgen -W "$expects" -- "$current")); return ;;
-  esac
-  if [[ $current == -* ]]; then
-    COMPREPLY=($(compgen -W "$(_pvrdmactl_options "$words")" -- "$current"))
-  else
-    word=$(_pvrdmactl_words "$words")
-    [[ $word == . ]] || COMPREPLY=($(compgen -W "$word" -- "$current"))
-  fi
-}
+// How far the words before the current one got.
+struct Place {
+  std::string words;  // of namespaces and the command
+  const Command* command = nullptr;
+  const Argument* expects = nullptr;  // the option whose value the current word is
+  Values values;                      // of the command's arguments
+  Values globals;
+};
 
-complete -F _pvrdmactl pvrdmactl esxcli
-)bash";
+class Walk {
+ public:
+  explicit Walk(const Grammar& grammar) : grammar_(grammar) {}
 
-// The words that can follow `words` in namespaces and commands, each once.
-std::string next_words(const Grammar& grammar, std::string_view words) {
-  std::vector<std::string> found;
-  for (const Command& command : grammar.commands) {
-    std::string_view rest = command.words;
-    if (!words.empty()) {
-      if (!rest.starts_with(words) || rest.size() <= words.size() || rest[words.size()] != ' ') continue;
-      rest.remove_prefix(words.size() + 1);
-    }
-    std::string word(rest.substr(0, rest.find(' ')));
-    if (std::ranges::find(found, word) == found.end()) found.push_back(std::move(word));
+  void over(std::span<const std::string> words) {
+    for (const std::string& word : words) step(word);
   }
-  std::string text;
-  for (const std::string& word : found) text += (text.empty() ? "" : " ") + word;
-  return text;
+  const Place& place() const { return place_; }
+
+  // Null: no option of this place has that name.
+  const Argument* option(const std::string& word) const {
+    if (place_.command != nullptr) {
+      if (const Argument* own = find(place_.command->arguments, word)) return own;
+    }
+    if (const Argument* global = find(grammar_.globals, word)) return global;
+    static const std::vector<Argument> kEarly{host_option()};  // esxcli takes it before the words, too
+    return place_.command == nullptr ? find(kEarly, word) : nullptr;
+  }
+
+ private:
+  static const Argument* find(const std::vector<Argument>& arguments, const std::string& word) {
+    const auto found = std::ranges::find_if(arguments, [&](const Argument& argument) {
+      return !argument.positional && (word == "--" + argument.name ||
+                                      (argument.letter != 0 && word == std::string{'-', argument.letter}));
+    });
+    return found == arguments.end() ? nullptr : &*found;
+  }
+
+  void step(const std::string& word) {
+    if (word == "=") return;  // bash's
+    if (place_.expects != nullptr) {
+      take(*place_.expects, word);
+      place_.expects = nullptr;
+    } else if (word.size() > 1 && word.front() == '-') {
+      const auto equals = word.find('=');
+      const Argument* found = option(word.substr(0, equals));
+      if (found == nullptr || found->kind == Kind::kFlag) return;
+      if (equals == std::string::npos) {
+        place_.expects = found;
+      } else {
+        take(*found, word.substr(equals + 1));
+      }
+    } else if (place_.command != nullptr) {
+      for (const Argument& argument : place_.command->arguments) {
+        if (argument.positional && place_.values.try_emplace(argument.name, word).second) return;
+      }
+    } else {
+      const std::string words = place_.words.empty() ? word : place_.words + " " + word;
+      place_.command = grammar_.command(words);
+      if (place_.command != nullptr || grammar_.name_space(words) != nullptr) place_.words = words;
+    }
+  }
+
+  void take(const Argument& argument, const std::string& value) {
+    const bool is_global = find_argument(grammar_.globals, argument.name) == &argument;
+    (is_global ? place_.globals : place_.values).try_emplace(argument.name, value);
+  }
+
+  const Grammar& grammar_;
+  Place place_;
+};
+
+std::vector<Suggestion> next_words(const Grammar& grammar, const std::string& words) {
+  const std::string before = words.empty() ? "" : words + " ";
+  std::vector<Suggestion> found;
+  const auto add = [&](const std::string& whole, const std::string& help) {
+    if (!whole.starts_with(before)) return;
+    const std::string word = whole.substr(before.size());
+    if (!word.empty() && word.find(' ') == std::string::npos) found.push_back({word, help});
+  };
+  for (const Namespace& name : grammar.namespaces) add(name.words, name.help);
+  for (const Command& command : grammar.commands) add(command.words, command.help);
+  return found;
 }
 
-std::string option_words(const std::vector<Argument>& arguments) {
-  std::string text;
+std::vector<Suggestion> options(const std::vector<Argument>& arguments) {
+  std::vector<Suggestion> found;
   for (const Argument& argument : arguments) {
     if (argument.positional || argument.hidden) continue;
-    if (argument.letter != 0) text += fmt::format("-{} ", argument.letter);
-    text += fmt::format("--{} ", argument.name);
+    if (argument.letter != 0) found.push_back({std::string{'-', argument.letter}, argument.help});
+    found.push_back({"--" + argument.name, argument.help});
   }
-  if (!text.empty()) text.pop_back();
-  return text;
+  return found;
 }
 
-// What completes an option's value; empty: it takes no value.
-std::string values(const Argument& argument) {
+std::vector<std::string> fixed_values(const Argument& argument) {
   switch (argument.kind) {
-    case Kind::kFlag:
-      return "";
-    case Kind::kFile:
-      return "file";
     case Kind::kBool:
-      return "true false";
+      return {"true", "false"};
     case Kind::kUpDown:
-      return "up down";
+      return {"up", "down"};
     case Kind::kOnOff:
-      return "on off";
+      return {"on", "off"};
     case Kind::kMemory:
-      return "all";
+      return {"all"};
+    case Kind::kChoice:
     case Kind::kText:
     case Kind::kTexts:
     case Kind::kName:
     case Kind::kNumber:
     case Kind::kProbability:
-      return "any";
-    case Kind::kChoice:
+    case Kind::kFile:
+    case Kind::kFlag:
       break;
   }
-  std::string text;
-  for (const std::string& choice : argument.choices) text += (text.empty() ? "" : " ") + choice;
-  return text;
+  return argument.choices;
 }
 
-// A branch of `case "WORDS OPTION"`. `words` is "*" for the options of every command.
-std::string value_branches(std::string_view words, const std::vector<Argument>& arguments) {
-  std::string text;
-  for (const Argument& argument : arguments) {
-    if (argument.positional || argument.kind == Kind::kFlag) continue;
-    const std::string before = words == "*" ? "*'" : fmt::format("'{}", words);
-    std::string pattern = fmt::format("{} --{}'", before, argument.name);
-    if (argument.letter != 0) pattern += fmt::format(" | {} -{}'", before, argument.letter);
-    text += fmt::format("    {}) echo '{}' ;;\n", pattern, values(argument));
+std::string_view list_of(Names names) {
+  switch (names) {
+    case Names::kHosts:
+      return "/v1/hosts";
+    case Names::kVms:
+      return "/v1/vms";
+    case Names::kSwitches:
+    case Names::kPortGroups:
+      return "/v1/dvs";
+    case Names::kAdapters:
+      return "/v1/adapters";
+    case Names::kNone:
+      break;
   }
-  return text;
+  return "";
+}
+
+// Only names are taken: they have no character that means something to a shell.
+void add_names(const Json& list, std::vector<std::string>& to) {
+  for (const Json& each : list) {
+    if (std::string name = text_at(each, "name"); is_name(name)) to.push_back(std::move(name));
+  }
+}
+
+std::vector<std::string> known_names(const Argument& argument, const Values& values, const Ask& ask) {
+  std::vector<std::string> found;
+  if (argument.names == Names::kNone) return found;
+  try {
+    const auto list = ask(std::string(list_of(argument.names)));
+    if (!list) return found;
+    if (argument.names != Names::kPortGroups) {
+      add_names(*list, found);
+      return found;
+    }
+    const auto dvs = std::ranges::find_if(
+        values, [](const auto& value) { return value.first == "DVS" || value.first == "dvs"; });
+    for (const Json& each : *list) {
+      if (dvs == values.end() || text_at(each, "name") == dvs->second)
+        add_names(each.at("portgroups"), found);
+    }
+  } catch (const Json::exception&) {
+    found.clear();  // a daemon of another version
+  }
+  return found;
+}
+
+// The positional argument that the current word is. Null: none is left.
+const Argument* next_positional(const Place& place) {
+  const auto found = std::ranges::find_if(place.command->arguments, [&](const Argument& argument) {
+    return argument.positional && !place.values.contains(argument.name);
+  });
+  return found == place.command->arguments.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-std::string bash_completion(const Grammar& grammar) {
-  std::string words = fmt::format("    '') echo '{}' ;;\n", next_words(grammar, ""));
-  for (const Namespace& name : grammar.namespaces) {
-    words += fmt::format("    '{}') echo '{}' ;;\n", name.words, next_words(grammar, name.words));
-  }
-  std::string options;
-  std::string expected;
-  for (const Command& command : grammar.commands) {
-    words += fmt::format("    '{}') echo . ;;\n", command.words);  // the end: only arguments follow
-    if (const std::string own = option_words(command.arguments); !own.empty()) {
-      options += fmt::format("    '{}') echo '{}' ;;\n", command.words, own);
+Suggestions suggest(const Grammar& grammar, std::span<const std::string> words, const Ask& ask) {
+  if (words.empty()) return {};
+  const std::string current = words.back() == "=" ? "" : words.back();  // bash's
+  Walk walk(grammar);
+  walk.over(words.first(words.size() - 1));
+  const Place& place = walk.place();
+  Suggestions found;
+  const auto add_values = [&](const Argument& argument, const std::string& before) {
+    found.files = argument.kind == Kind::kFile;
+    std::vector<std::string> values = fixed_values(argument);
+    std::ranges::move(known_names(argument, place.values, ask), std::back_inserter(values));
+    for (const std::string& value : values) found.words.push_back({before + value, ""});
+  };
+  const auto equals = current.find('=');
+  if (place.expects != nullptr) {
+    add_values(*place.expects, "");
+  } else if (current.starts_with("--") && equals != std::string::npos) {
+    if (const Argument* option = walk.option(current.substr(0, equals))) {
+      add_values(*option, current.substr(0, equals + 1));
     }
-    expected += value_branches(command.words, command.arguments);
+  } else if (current.starts_with('-')) {
+    if (place.command != nullptr) found.words = options(place.command->arguments);
+    std::ranges::move(options(grammar.globals), std::back_inserter(found.words));
+  } else if (place.command == nullptr) {
+    found.words = next_words(grammar, place.words);
+  } else if (const Argument* argument = next_positional(place)) {
+    add_values(*argument, "");
   }
-  expected += value_branches("*", grammar.globals);
-  expected += value_branches("*", {host_option()});
-  return fmt::format(
-             "# Completion of pvrdmactl(1) for bash, as pvrdmactl --completion bash prints it.\n\n"
-             "_pvrdmactl_words() {{\n  case $1 in\n{}  esac\n}}\n\n"
-             "_pvrdmactl_options() {{\n  case $1 in\n{}  esac\n  echo '{}'\n}}\n\n"
-             "_pvrdmactl_values() {{\n  case \"$1 $2\" in\n{}  esac\n}}\n\n",
-             words, options, option_words(grammar.globals), expected) +
-         std::string(kEngine);
+  std::erase_if(found.words, [&](const Suggestion& each) { return !each.word.starts_with(current); });
+  return found;
+}
+
+Values given_globals(const Grammar& grammar, std::span<const std::string> words) {
+  Walk walk(grammar);
+  walk.over(words);
+  return walk.place().globals;
+}
+
+std::string suggestion_lines(const Suggestions& suggestions) {
+  std::string lines;
+  for (const Suggestion& each : suggestions.words) {
+    lines += each.help.empty() ? each.word + "\n" : fmt::format("{}\t{}\n", each.word, each.help);
+  }
+  return suggestions.files ? lines + ":files\n" : lines;
 }
 
 }  // namespace pvrdma::ctl

@@ -77,11 +77,11 @@ Table portgroup_list(const Json& list) {
 }
 
 Argument the_dvs(std::string name) {
-  return named(std::move(name), "the switch");
+  return named(std::move(name), "the switch", Names::kSwitches);
 }
 
 std::vector<Command> switch_commands() {
-  Argument name = the_dvs("NAME");
+  Argument name = named("NAME", "the switch");
   name.member = "/name";
   return {
       {.words = "dvs create",
@@ -111,13 +111,13 @@ std::vector<Command> switch_commands() {
        .path = "/v1/dvs/{NAME}"},
       {.words = "dvs add-host",
        .help = "make a host a member",
-       .arguments = {the_dvs("NAME"), named("HOST", "the host")},
+       .arguments = {the_dvs("NAME"), named("HOST", "the host", Names::kHosts)},
        .method = Method::kPut,
        .path = "/v1/dvs/{NAME}/hosts/{HOST}",
        .text = dvs_text},
       {.words = "dvs remove-host",
        .help = "remove a host from the members",
-       .arguments = {the_dvs("NAME"), named("HOST", "the host")},
+       .arguments = {the_dvs("NAME"), named("HOST", "the host", Names::kHosts)},
        .method = Method::kDelete,
        .path = "/v1/dvs/{NAME}/hosts/{HOST}"}};
 }
@@ -156,7 +156,8 @@ std::vector<Command> port_commands() {
            .text = dvs_text},
           {.words = "dvs portgroup set",
            .help = "change a port group",
-           .arguments = {the_dvs("DVS"), named("NAME", "the port group"), new_mtu, natives, peers},
+           .arguments = {the_dvs("DVS"), named("NAME", "the port group", Names::kPortGroups), new_mtu,
+                         natives, peers},
            .method = Method::kPatch,
            .path = "/v1/dvs/{DVS}/portgroups/{NAME}",
            .text = dvs_text},
@@ -168,13 +169,13 @@ std::vector<Command> port_commands() {
            .table = portgroup_list},
           {.words = "dvs portgroup remove",
            .help = "remove a port group that no VM uses",
-           .arguments = {the_dvs("DVS"), named("NAME", "the port group")},
+           .arguments = {the_dvs("DVS"), named("NAME", "the port group", Names::kPortGroups)},
            .method = Method::kDelete,
            .path = "/v1/dvs/{DVS}/portgroups/{NAME}"},
           {.words = "dvs uplink set",
            .help = "give a physical NIC of a host to an uplink, or free the uplink",
            .arguments = {the_dvs("DVS"),
-                         named("HOST", "the host"),
+                         named("HOST", "the host", Names::kHosts),
                          named("UPLINK", "the uplink, uplink1"),
                          vmnic,
                          {.name = "none",

@@ -30,8 +30,9 @@ std::vector<Argument> global_options() {
        .choices = {"csv", "json", "keyvalue", "xml"}},
       {.name = "completion",
        .kind = Kind::kChoice,
-       .help = "print the script that completes commands in this shell and exit",
-       .choices = {"bash"}},
+       .help = "print the script that completes commands in bash, fish or zsh and exit",
+       .shows = "shell",
+       .choices = {"bash", "fish", "zsh"}},
       {.name = "manual",
        .kind = Kind::kFlag,
        .help = "print the generated parts of the manual page and exit",
@@ -143,11 +144,16 @@ const Argument* find_argument(const std::vector<Argument>& arguments, std::strin
 }
 
 Argument host_option() {
-  return {.letter = 'H', .name = "host", .help = "the host; default: the daemon's own", .fallback = "self"};
+  return {.letter = 'H',
+          .name = "host",
+          .help = "the host; default: the daemon's own",
+          .fallback = "self",
+          .names = Names::kHosts};
 }
 
-Argument named(std::string name, std::string help) {
-  return {.name = std::move(name), .positional = true, .help = std::move(help), .required = true};
+Argument named(std::string name, std::string help, Names names) {
+  return {
+      .name = std::move(name), .positional = true, .help = std::move(help), .required = true, .names = names};
 }
 
 }  // namespace pvrdma::ctl

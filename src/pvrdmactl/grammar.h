@@ -40,6 +40,9 @@ enum class Kind : std::uint8_t {
   kFlag,         // takes no value; has the value `constant` if given
 };
 
+// What a value names, for completion.
+enum class Names : std::uint8_t { kNone, kHosts, kVms, kSwitches, kPortGroups, kAdapters };
+
 struct Argument {
   char letter = 0;   // 'r' for -r; 0: no letter
   std::string name;  // "ruleset-id" for --ruleset-id; "NAME" of a positional argument
@@ -52,6 +55,7 @@ struct Argument {
   std::vector<std::string> choices;  // kChoice
   std::string constant;              // kFlag
   std::string member;                // the value's place in the request's body, as a JSON pointer
+  Names names = Names::kNone;        // an existing object of that kind
   std::string needs;                 // another argument that must be given together with this one
   bool unused = false;               // esxcli has it, and it changes nothing here
   bool hidden = false;               // for the build only: neither in the help nor completed
@@ -90,6 +94,9 @@ struct Command {
   Table (*table)(const Json& answer) = nullptr;
   std::string (*text)(const Json& answer) = nullptr;
   bool has_multiline_text = false;  // a string of the answer has several lines, which are all shown
+  // A sentence for standard error beside a successful answer, if the change has no effect yet; empty: none.
+  // May throw Json::exception.
+  std::string (*note)(const Json& answer) = nullptr;
   // Whether the program ends with 0 after this answer; null: it does. May throw Json::exception.
   bool (*is_good)(const Json& answer) = nullptr;
   // Makes the answer from several requests to the daemon, instead of one; null: there is a `path`. May throw
@@ -154,6 +161,6 @@ const Argument* find_argument(const std::vector<Argument>& arguments, std::strin
 // The host that an esxcli command is about; by default the daemon's own.
 Argument host_option();
 // The object that a command is about: a required positional argument.
-Argument named(std::string name, std::string help);
+Argument named(std::string name, std::string help, Names names = Names::kNone);
 
 }  // namespace pvrdma::ctl

@@ -78,6 +78,15 @@ std::string plain(const Json& value) {
   return value.is_string() ? or_dash(value.get<std::string>()) : value.dump();
 }
 
+Table cluster_hosts(const Json& hosts) {
+  Table table({{"Host"}, {"Self", Align::kRight}, {"State"}});
+  for (const Json& host : hosts) {
+    const std::string trouble = text_at(host, "trouble");
+    table.add({text_at(host, "name"), true_false_at(host, "self"), trouble.empty() ? "ready" : trouble});
+  }
+  return table;
+}
+
 std::string cluster_text(const Json& cluster) {
   Properties properties(text_at(cluster, "host"));
   for (const auto& [key, value] : cluster.at("store").items()) {
@@ -104,8 +113,9 @@ std::string cluster_text(const Json& cluster) {
     hca_peers.add({text_at(peer, "host"), plain(peer.at("up")), digits_at(peer, "falls"),
                    or_dash(text_at(peer, "trouble"))});
   }
+  const std::string by_tcp = tcp.at("peers").empty() ? "" : "\n" + peers.text();
   const std::string by_hca = hca.at("peers").empty() ? "" : "\n" + hca_peers.text();
-  return properties.text() + "\n" + peers.text() + by_hca;
+  return properties.text() + "\n" + cluster_hosts(cluster.at("hosts")).text() + by_tcp + by_hca;
 }
 
 }  // namespace
@@ -113,24 +123,26 @@ std::string cluster_text(const Json& cluster) {
 Section host_commands() {
   return {
       .namespaces = {{"host", "hosts of the cluster"}, {"cluster", "this host's place in the cluster"}},
-      .commands = {{.words = "host list", .help = "list the hosts", .path = "/v1/hosts", .table = host_list},
-                   {.words = "host get",
-                    .help = "show one host",
-                    .arguments = {{.name = "NAME",
-                                   .positional = true,
-                                   .help = "the host; default: the daemon's own",
-                                   .fallback = "self"}},
-                    .path = "/v1/hosts/{NAME}",
-                    .text = host_text},
-                   {.words = "host delete",
-                    .help = "forget a host whose daemon is gone for good",
-                    .arguments = {named("NAME", "the host")},
-                    .method = Method::kDelete,
-                    .path = "/v1/hosts/{NAME}"},
-                   {.words = "cluster get",
-                    .help = "show the host's connections to the store and to its peers",
-                    .path = "/v1/cluster",
-                    .text = cluster_text}}};
+      .commands = {
+          {.words = "host list", .help = "list the hosts", .path = "/v1/hosts", .table = host_list},
+          {.words = "host get",
+           .help = "show one host",
+           .arguments = {{.name = "NAME",
+                          .positional = true,
+                          .help = "the host; default: the daemon's own",
+                          .fallback = "self",
+                          .names = Names::kHosts}},
+           .path = "/v1/hosts/{NAME}",
+           .text = host_text},
+          {.words = "host delete",
+           .help = "forget a host whose daemon is gone for good",
+           .arguments = {named("NAME", "the host", Names::kHosts)},
+           .method = Method::kDelete,
+           .path = "/v1/hosts/{NAME}"},
+          {.words = "cluster get",
+           .help = "show the hosts of the cluster, and this host's connections to the store and to its peers",
+           .path = "/v1/cluster",
+           .text = cluster_text}}};
 }
 
 }  // namespace pvrdma::ctl

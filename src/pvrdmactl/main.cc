@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "base/clean_text.h"
@@ -18,6 +20,7 @@
 #include "pvrdmactl/capture_file.h"
 #include "pvrdmactl/checkpoint_file.h"
 #include "pvrdmactl/checkpoint_stream.h"
+#include "pvrdmactl/completion.h"
 #include "pvrdmactl/endpoint.h"
 #include "pvrdmactl/follow_motion.h"
 #include "pvrdmactl/output.h"
@@ -38,7 +41,8 @@ int fail_with(const Error& error, int code) {
 }
 
 // Of a command that was parsed: some mistakes are found only with the daemon's help.
-int fail_with(const Command& command, const Error& error) {
+int fail_with(const Command& command, Error error) {
+  error.message = in_users_words(command, std::move(error.message));
   if (error.kind != ErrorKind::kInvalid) return fail_with(error, kExitFailed);
   return fail_with({0, fmt::format("{}: see pvrdmactl {} --help", error.message, command.words)}, kExitUsage);
 }
@@ -171,10 +175,29 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   const auto text = show(command, invocation.values, *answer, format_of(invocation.globals));
   if (!text) return fail_with(text.error(), kExitFailed);
   if (const int code = print(*text); code != kExitDone) return code;
+  if (const std::string note = note_of(command, *answer); !note.empty()) {
+    fmt::print(stderr, "pvrdmactl: {}\n", clean_text(note));
+  }
   return command.is_good == nullptr || command.is_good(Json::parse(*answer)) ? kExitDone : kExitFailed;
 }
 
+// `words` are those of a command line that a shell completes (completion.h). Prints no errors: a line that is
+// not complete is often wrong, and the daemon need not run.
+int print_suggestions(std::span<const std::string> words) {
+  const auto endpoint = choose_endpoint(given_globals(grammar(), words), environment);
+  const Ask ask = [&endpoint](const std::string& path) -> Result<Json> {
+    if (!endpoint) return Failure(endpoint.error());
+    const auto answer = send(*endpoint, {.path = path, .answer_seconds = 1, .reach_seconds = 1});
+    if (!answer) return Failure(answer.error());
+    return Json::parse(*answer);
+  };
+  return print(suggestion_lines(suggest(grammar(), words, ask)));
+}
+
 int run(const std::string& program, const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "--complete") {
+    return print_suggestions(std::span(arguments).subspan(1));
+  }
   auto invocation = parse(program, arguments);
   if (!invocation) return fail_with(invocation.error(), kExitUsage);
   if (invocation->incomplete) {

@@ -163,6 +163,16 @@ Table allowed_list(const Json& list) {
   return table;
 }
 
+std::string allowed_note(const Json& ruleset) {
+  if (!bool_at(ruleset, "allow_all")) return "";
+  const std::string name = text_at(ruleset, "name");
+  return fmt::format(
+      "the ruleset {} admits all addresses, so the list has no effect until pvrdmactl network firewall "
+      "ruleset "
+      "set -r {} -a false",
+      name, name);
+}
+
 Argument ruleset_id() {
   return {.letter = 'r', .name = "ruleset-id", .help = "the ruleset, pvrdma", .required = true};
 }
@@ -306,7 +316,8 @@ std::vector<Command> ruleset_commands() {
            .help = "admit an address or a network",
            .arguments = {ip_address("/network"), ruleset_id(), host_option()},
            .method = Method::kPost,
-           .path = "/v1/hosts/{host}/rulesets/{ruleset-id}/allowed"},
+           .path = "/v1/hosts/{host}/rulesets/{ruleset-id}/allowed",
+           .note = allowed_note},
           {.words = "network firewall ruleset allowedip list",
            .help = "list the addresses that each ruleset admits",
            .arguments = {optional(ruleset_id()), host_option()},
@@ -317,7 +328,8 @@ std::vector<Command> ruleset_commands() {
            .help = "remove an address or a network from those admitted",
            .arguments = {ip_address(""), ruleset_id(), host_option()},
            .method = Method::kDelete,
-           .path = "/v1/hosts/{host}/rulesets/{ruleset-id}/allowed?network={ip-address}"}};
+           .path = "/v1/hosts/{host}/rulesets/{ruleset-id}/allowed?network={ip-address}",
+           .note = allowed_note}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "pvrdmactl/output.h"
 
+#include <algorithm>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -92,6 +93,11 @@ Result<std::string> show(const Command& command, const Values& values, const std
   });
 }
 
+std::string note_of(const Command& command, const std::string& answer) {
+  if (command.note == nullptr) return "";
+  return guarded([&]() -> Result<std::string> { return command.note(Json::parse(answer)); }).value_or("");
+}
+
 Result<void> complete(const Command& command, Values& values, const Get& get) {
   if (command.complete == nullptr) return {};
   return guarded([&]() -> Result<void> { return command.complete(values, parsing(get)); });
@@ -103,6 +109,19 @@ Result<std::string> compose(const Command& command, const Values& values, const 
     if (!answer) return Failure(answer.error());
     return answer->dump();
   });
+}
+
+std::string in_users_words(const Command& command, std::string sentence) {
+  for (const Argument& argument : command.arguments) {
+    if (argument.member.empty()) continue;
+    std::string member = argument.member.substr(1);  // a JSON pointer; the API writes "adapter.mac"
+    std::ranges::replace(member, '/', '.');
+    const std::string in_body = fmt::format("the body's \"{}\"", member);
+    if (const auto start = sentence.find(in_body); start != std::string::npos) {
+      return sentence.replace(start, in_body.size(), written(argument));
+    }
+  }
+  return sentence;
 }
 
 std::string error_sentence(const std::string& answer, int status) {

@@ -28,6 +28,9 @@ Format format_of(const Values& globals);
 Result<std::string> show(const Command& command, const Values& values, const std::string& answer,
                          Format format);
 
+// Runs Command::note. Empty also if this version does not expect the answer.
+std::string note_of(const Command& command, const std::string& answer);
+
 // Runs Command::complete. `get` returns the answer to GET of a path. Errors: those of `get`; an unexpected
 // answer; those of Command::complete.
 using Get = std::function<Result<std::string>(const std::string& path)>;
@@ -35,6 +38,10 @@ Result<void> complete(const Command& command, Values& values, const Get& get);
 
 // Runs Command::compose in the same way. Returns the JSON text that show() takes as an answer.
 Result<std::string> compose(const Command& command, const Values& values, const Get& get);
+
+// An error of the daemon with the names that its API gives to a request's members ("the body's "uplinks"")
+// replaced by those of the command line ("--uplinks").
+std::string in_users_words(const Command& command, std::string sentence);
 
 // The sentence of a refusal, or a sentence with the HTTP status if the answer has none.
 std::string error_sentence(const std::string& answer, int status);

@@ -54,6 +54,28 @@ TEST(Output, TakesTheDaemonsOwnSentenceForARefusal) {
   EXPECT_EQ(error_sentence(R"({"error":7})", 500), "the daemon answered with HTTP status 500");
 }
 
+TEST(Output, SaysMembersOfTheRequestAsTheUserTypedThem) {
+  EXPECT_EQ(in_users_words(command("dvs create"),
+                           "the body's \"uplinks\" must be a whole number from 1 to 32, not 99"),
+            "--uplinks must be a whole number from 1 to 32, not 99");
+  EXPECT_EQ(in_users_words(command("vm create"), "the body's \"adapter.mac\" must be a string, not 1"),
+            "--mac must be a string, not 1");
+  EXPECT_EQ(in_users_words(command("dvs create"), "the body's \"name\" must be a name"),
+            "NAME must be a name");
+  EXPECT_EQ(in_users_words(command("dvs list"), "there is no host"), "there is no host");
+}
+
+TEST(Output, SaysThatAListOfAddressesHasNoEffectYet) {
+  const Command& add = command("network firewall ruleset allowedip add");
+  EXPECT_EQ(
+      note_of(add, R"({"name":"pvrdma","allow_all":true})"),
+      "the ruleset pvrdma admits all addresses, so the list has no effect until pvrdmactl network firewall "
+      "ruleset set -r pvrdma -a false");
+  EXPECT_EQ(note_of(add, R"({"name":"pvrdma","allow_all":false})"), "");
+  EXPECT_EQ(note_of(add, "[]"), "");
+  EXPECT_EQ(note_of(command("vm list"), "[]"), "");
+}
+
 TEST(Output, LetsNoAnswerSteerTheTerminal) {
   const auto list = [](const std::string& name, Format format) {
     const std::string answer = R"({"portgroups":[{"name":")" + name +

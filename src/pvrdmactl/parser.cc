@@ -155,7 +155,9 @@ class Parser {
     if (result_.globals.contains("version")) {
       return printed(fmt::format("pvrdmactl {}\n", PVRDMA_VERSION));
     }
-    if (result_.globals.contains("completion")) return printed(bash_completion(grammar()));
+    if (const auto shell = result_.globals.find("completion"); shell != result_.globals.end()) {
+      return printed(std::string(completion_script(shell->second)));
+    }
     if (result_.globals.contains("manual")) return printed(manual(grammar()));
     if (result_.globals.contains("help")) return printed(help(grammar(), program_, words_));
     if (result_.command == nullptr) {

@@ -189,7 +189,9 @@ TEST(Parser, PrintsHelpWhateverElseIsMissing) {
                   ->text.starts_with("Usage: pvrdmactl host get [NAME] [cmd options]\n"));
   EXPECT_NE(parsed({"--help"})->text.find("\nExit codes: "), std::string::npos);
   EXPECT_EQ(parsed({"--version"})->text, "pvrdmactl " PVRDMA_VERSION "\n");
-  EXPECT_EQ(parsed({"--completion", "bash"})->text, bash_completion(grammar()));
+  for (const std::string shell : {"bash", "fish", "zsh"}) {
+    EXPECT_EQ(parsed({"--completion", shell})->text, completion_script(shell));
+  }
 }
 
 // Finds mistakes in the table itself, which no test of a single command would show.

@@ -15,6 +15,7 @@ struct Request {
   std::string body;  // empty for GET and DELETE
   std::uint32_t answer_seconds = 15;
   std::string_view type = "application/json";  // of the body
+  std::uint32_t reach_seconds = 15;            // the longest wait for a connection
 };
 
 // `values` are checked and complete, as after parse() and Command::complete.

@@ -167,7 +167,7 @@ std::vector<std::string> choices_of() {
 }
 
 Argument the_vm() {
-  return named("NAME", "the VM");
+  return named("NAME", "the VM", Names::kVms);
 }
 
 Argument hardware_version() {
@@ -192,7 +192,7 @@ Argument reserve() {
 }
 
 Argument vm_host(std::string help) {
-  return {.letter = 'H', .name = "host", .help = std::move(help), .member = "/host"};
+  return {.letter = 'H', .name = "host", .help = std::move(help), .member = "/host", .names = Names::kHosts};
 }
 
 Argument doorbells(const std::string& object) {
@@ -231,13 +231,15 @@ std::vector<Argument> adapter_options(const std::string& object) {
       {.name = "portgroup",
        .help = "the port group of its PVRDMA adapter",
        .required = object.empty(),
-       .member = object + "/portgroup"},
+       .member = object + "/portgroup",
+       .names = Names::kPortGroups},
       {.name = "dvs",
        .help = "the switch of the port group; default: the one that has it",
-       .member = object + "/dvs"},
+       .member = object + "/dvs",
+       .names = Names::kSwitches},
       {.name = "mac",
        .kind = Kind::kText,
-       .help = "the MAC of its vmxnet3 adapter; default: made from the name",
+       .help = "the MAC of its vmxnet3 adapter; default: made from the cluster and the name",
        .shows = "mac",
        .member = object + "/mac"},
       {.name = "protocol",
@@ -262,7 +264,7 @@ std::vector<Argument> adapter_options(const std::string& object) {
 }
 
 Command create_command() {
-  Argument name = the_vm();
+  Argument name = named("NAME", "the VM");
   name.member = "/name";
   Argument whole = memory();
   whole.required = true;
@@ -279,28 +281,33 @@ Command create_command() {
 }
 
 Command set_command() {
-  return {
-      .words = "vm set",
-      .help = "change a VM that is off",
-      .arguments = {the_vm(),
-                    vm_host("where it runs"),
-                    memory(),
-                    reserve(),
-                    {.name = "portgroup", .help = "the port group of its adapter", .member = "/portgroup"},
-                    {.name = "dvs", .help = "the switch of the port group", .member = "/dvs"},
-                    {.name = "protocol",
-                     .kind = Kind::kChoice,
-                     .help = "RoCE v1 or v2",
-                     .choices = choices_of<RoceVersion>(),
-                     .member = "/protocol"},
-                    doorbells(""),
-                    addresses(""),
-                    owner(""),
-                    group("")},
-      .method = Method::kPatch,
-      .path = "/v1/vms/{NAME}",
-      .complete = reserve_all,
-      .text = vm_text};
+  return {.words = "vm set",
+          .help = "change a VM that is off",
+          .arguments = {the_vm(),
+                        vm_host("where it runs"),
+                        memory(),
+                        reserve(),
+                        {.name = "portgroup",
+                         .help = "the port group of its adapter",
+                         .member = "/portgroup",
+                         .names = Names::kPortGroups},
+                        {.name = "dvs",
+                         .help = "the switch of the port group",
+                         .member = "/dvs",
+                         .names = Names::kSwitches},
+                        {.name = "protocol",
+                         .kind = Kind::kChoice,
+                         .help = "RoCE v1 or v2",
+                         .choices = choices_of<RoceVersion>(),
+                         .member = "/protocol"},
+                        doorbells(""),
+                        addresses(""),
+                        owner(""),
+                        group("")},
+          .method = Method::kPatch,
+          .path = "/v1/vms/{NAME}",
+          .complete = reserve_all,
+          .text = vm_text};
 }
 
 Command add_adapter_command() {

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -92,6 +93,10 @@ Result<std::unique_ptr<VmmFolder>> VmmFolder::make(std::string path, const Socke
       return fail(code, fmt::format("{} cannot be made: something that is not this VM's is in the way ({}): "
                                     "remove it",
                                     name, text_of(code)));
+    case ENOENT:
+      return fail(code,
+                  fmt::format("{} cannot be made: there is no directory {}: create it or choose another path",
+                              name, std::filesystem::path(path).parent_path().string()));
     default:
       return fail_errno(code, fmt::format("{} cannot be made", name));
   }

@@ -202,7 +202,7 @@ def test_a_file_says_that_its_frames_are_synthesised(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
-    (["VM-09"], "there is no adapter VM-09: see the list of adapters"),
+    (["VM-09"], 'there is no adapter "VM-09": pvrdmactl adapter list shows them'),
     (["VM-01", "--filter", "qp 17 and"], "the filter, character 10: it ends here, expected a condition: qp, peer, op, path, "
                                          'in, out, request, answer, error, not or "("'),
     (["VM-01", "-s", "0"], "snaplen"),

@@ -332,6 +332,22 @@ def test_words_that_may_stand(tree: Path) -> None:
     assert findings(tree) == []
 
 
+@pytest.mark.parametrize(("message", "what"), [
+    ('fail("Cannot open {}")', "begins with a capital letter"),
+    ('refuse(ErrorKind::kNotFound,\n    fmt::format("no {}: "\n    "add it."))', "ends with a full stop"),
+    ('fail(EINVAL, "there is no VM: see the list of VMs")', "does not say how to list them"),
+])
+def test_a_message_in_another_style(tree: Path, message: str, what: str) -> None:
+    write(tree, "src/middle/middle.cc", f'#include "middle/middle.h"\n\nauto x = {message};\n')
+    assert any(what in line and line.startswith("src/middle/middle.cc:") for line in findings(tree))
+
+
+def test_messages_in_the_usual_style(tree: Path) -> None:
+    for message in ('fail("VM {} is on: power it off first")', 'fail("wait ...")', 'fail(sentence)'):
+        write(tree, "src/middle/middle.cc", f'#include "middle/middle.h"\n\nauto x = {message};\n')
+        assert not any("the message" in line for line in findings(tree))
+
+
 # --- Hardware versions. ---
 
 VERSIONS = "src/vocabulary/hardware_version.h"

@@ -146,7 +146,7 @@ def test_a_mistake_in_the_file_is_one_sentence(case: str, check: list[str], tmp_
     (["--adapter", "VM-01"], '--adapter VM-01: "VM-01" is not KEY=VALUE: write '
                              "name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14"),
     (["--adapter", "name=a,socket=/nowhere/a.sock,mac=52:54:00:12:34:51,hw=14"],
-     "adapter a: vfio-user socket /nowhere/a.sock: there is no directory /nowhere: create it or choose another path"),
+     "adapter a: the folder /nowhere/a.vmm of the VM's QEMU cannot be made: there is no directory /nowhere: create it or choose another path"),
 ], ids=["nothing", "unknown flag", "no file", "no key", "no directory"])
 def test_a_mistake_on_the_command_line_is_one_sentence(arguments: list[str], sentence: str) -> None:
     done = run(PVRDMAD, *arguments)
@@ -413,7 +413,7 @@ def test_the_socket_may_come_from_the_environment(daemon: Daemon) -> None:
                                      ("stats", "--adapter", "VM-09")], ids=" ".join)
 def test_an_adapter_there_is_not(daemon: Daemon, command: tuple[str, ...]) -> None:
     done = daemon.ctl(*command)
-    assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no adapter VM-09: see the list of adapters\n")
+    assert (done.returncode, done.stderr) == (1, 'pvrdmactl: there is no adapter "VM-09": pvrdmactl adapter list shows them\n')
 
 
 def test_no_daemon() -> None:

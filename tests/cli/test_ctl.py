@@ -1,84 +1,17 @@
-"""pvrdmactl against a simulated API: words, exit codes, the esxcli name, shell completion.
+"""pvrdmactl against a simulated API: words, exit codes, the esxcli name.
 
 Run by ctest (label cli), or: PVRDMACTL=... /usr/bin/python3 -m pytest tests/cli/test_ctl.py
 """
 
 from __future__ import annotations
 
-import http.server
 import json
-import os
 import re
-import shlex
-import socketserver
 import subprocess
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-PVRDMACTL = os.environ.get("PVRDMACTL", str(ROOT / "build" / "dev" / "src" / "pvrdmactl" / "pvrdmactl"))
-COMPLETION = Path(PVRDMACTL).with_name("pvrdmactl.bash")  # as installed
-GUARD_S = 60  # a hang guard, not a check of speed
-
-
-def run(*command: str, env: dict[str, str] | None = None, **more: object) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PVRDMA_")}
-    return subprocess.run(command, text=True, capture_output=True, timeout=GUARD_S, check=False,  # type: ignore[call-overload]
-                          stdin=subprocess.DEVNULL, env={**clean, **(env or {})}, **more)
-
-
-class Api(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Gives the configured answers and records the requests."""
-
-    daemon_threads = True
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.status = 200
-        self.answer: object = {}
-        self.asked: list[str] = []
-        super().__init__(str(path), Handler)
-        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
-
-    def ctl(self, line: str, program: str = PVRDMACTL) -> subprocess.CompletedProcess[str]:
-        self.asked = []
-        return run(program, *shlex.split(line), env={"PVRDMA_API": str(self.path)})
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Api
-
-    def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-        self.server.asked.append(f"{self.command} {self.path} {body}".rstrip())
-        content = json.dumps(self.server.answer).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
-
-    def address_string(self) -> str:
-        return "unix"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    server = Api(tmp_path / "api.sock")
-    yield server
-    server.shutdown()
-    server.thread.join()
-    server.server_close()
-
-
+from fake_api import GUARD_S, PVRDMACTL, ROOT, Api, run
 @pytest.fixture
 def esxcli(tmp_path: Path) -> str:
     link = tmp_path / "esxcli"
@@ -218,44 +151,6 @@ def test_missing_words_are_listed(esxcli: str, words: str) -> None:
     wanted = run(PVRDMACTL, *words.split(), "--help")
     assert (wanted.returncode, wanted.stdout) == (0, done.stderr)
     assert run(esxcli, *words.split(), "--help").stdout.startswith(f"Usage: {' '.join(['esxcli', '[options]', *words.split()])}")
-
-
-# --- Completion. ---
-
-def completed(*words: str, folder: Path = ROOT) -> list[str]:
-    """Bash's suggestions for the last word, which may be empty."""
-    typed = " ".join(shlex.quote(word) for word in ("pvrdmactl", *words))
-    script = (f"source {shlex.quote(str(COMPLETION))}; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _pvrdmactl; "
-              "printf '%s\\n' \"${COMPREPLY[@]}\"")
-    done = run("bash", "-u", "-c", script, cwd=folder)
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-def test_completion_follows_the_words(tmp_path: Path) -> None:
-    assert completed("") == ["rdma", "network", "system", "dvs", "vm", "host", "cluster", "adapter", "qp", "path",
-                             "stats", "version", "capture", "fault", "motion", "hca", "doctor"]
-    assert completed("r") == ["rdma"]
-    assert completed("rdma", "device", "") == ["list", "protocol", "vmknic", "stats"]
-    assert completed("--json", "-H", "vm", "rdma", "dev") == ["device"]
-    assert completed("vm", "get", "") == []
-    assert completed("vm", "get", "list", "") == []
-    assert completed("rdma", "frob", "") == ["device"]
-    (tmp_path / "token.txt").touch()
-    assert completed("--token-file", "tok", folder=tmp_path) == ["token.txt"]
-
-
-def test_completion_knows_options_and_their_values() -> None:
-    options = completed("rdma", "device", "stats", "get", "-")
-    assert options[:4] == ["-d", "--device", "-H", "--host"]
-    assert "--json" in options
-    assert completed("network", "firewall", "ruleset", "set", "-e", "t") == ["true"]
-    assert completed("vm", "create", "VM-01", "--protocol", "") == ["v1", "v2"]
-    assert completed("vm", "create", "VM-01", "--protocol", "=", "v") == ["v1", "v2"]
-    assert completed("vm", "create", "VM-01", "--protocol", "=") == ["v1", "v2"]
-    assert completed("adapter", "set", "VM-01", "--link", "") == ["up", "down"]
-    assert completed("rdma", "device", "stats", "get", "-d", "") == []
-    assert completed("--completion", "") == ["bash"]
 
 
 # --- The manual. ---

@@ -94,7 +94,7 @@ def test_an_adapter_has_one_fault(daemon: Daemon) -> None:
     assert daemon.ctl("fault", "remove", "--all").returncode == 0
     assert daemon.ctl_json("fault", "list") == []
     done = daemon.ctl("fault", "remove", "1")
-    assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no fault 1: see the list of faults\n")
+    assert (done.returncode, done.stderr) == (1, 'pvrdmactl: there is no fault "1": pvrdmactl fault list shows them\n')
 
 
 def test_mistakes_are_one_sentence(daemon: Daemon) -> None:
@@ -103,7 +103,7 @@ def test_mistakes_are_one_sentence(daemon: Daemon) -> None:
         assert done.returncode == 2
         assert "is not a probability: it takes 0 to 1" in done.stderr
     done = daemon.ctl("fault", "add", "--adapter", "VM-09", "--drop", "0.1")
-    assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no adapter VM-09: see the list of adapters\n")
+    assert (done.returncode, done.stderr) == (1, 'pvrdmactl: there is no adapter "VM-09": pvrdmactl adapter list shows them\n')
     done = daemon.ctl("fault", "add", "--adapter", "VM-01")
     assert done.returncode == 1
     assert "this fault does nothing: give a probability" in done.stderr

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include "base/no_such.h"
 #include "vocabulary/name.h"
 
 namespace pvrdma::control::edits {
@@ -16,10 +17,7 @@ Result<Object*> find(std::map<std::string, Object>& objects, const std::string& 
                      std::string_view command) {
   const auto it = objects.find(name);
   if (it != objects.end()) return &it->second;
-  std::vector<std::string> names;
-  for (const auto& [each, object] : objects) names.push_back(each);
-  return fail(ErrorKind::kNotFound, fmt::format("there is no {} \"{}\": pvrdmactl {} list shows them ({})",
-                                                kind, name, command, list_of(names)));
+  return Failure(no_such(kind, name, command));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace pvrdma::control::edits {
 // kInvalid: `name` is not a valid name. `kind` is the object's kind for the sentence: "host", "VM".
 Result<void> check_name(std::string_view kind, const std::string& name);
 
-// Never null. kNotFound: the sentence lists the existing objects.
+// Never null. kNotFound: there is no such object.
 Result<Host*> find_host(Inventory& inventory, const std::string& host);
 Result<Dvs*> find_dvs(Inventory& inventory, const std::string& dvs);
 Result<Vm*> find_vm(Inventory& inventory, const std::string& vm);

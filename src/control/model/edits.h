@@ -94,7 +94,7 @@ Result<void> create_vm(Inventory& inventory, const NewVm& spec);
 Result<void> delete_vm(Inventory& inventory, const std::string& vm);
 
 struct NewAdapter {
-  std::optional<std::string> mac;  // none: one of 52:54:00 that no other VM has, derived from the VM's name
+  std::optional<std::string> mac;  // none: a free one of 52:54:00, made from cluster_id and the VM's name
   std::string dvs;                 // empty: the only switch that has the port group
   std::string portgroup;
   std::optional<RoceVersion> protocol;  // empty: v1 on hardware version 13, otherwise v2

@@ -34,7 +34,7 @@ TEST(HostEdits, RemovesAHostThatNobodyNeeds) {
   Inventory cluster = some_cluster();
   const auto remove = [](Inventory& i) { return edits::remove_host(i, "esx-01"); };
   expect_refused(cluster, [](Inventory& i) { return edits::remove_host(i, "esx-09"); }, ErrorKind::kNotFound,
-                 {"esx-09", "esx-01, esx-02, esx-03"});
+                 {"esx-09", "pvrdmactl host list"});
   expect_refused(cluster, remove, ErrorKind::kConflict, {"esx-01", "alive", "stop its pvrdmad"});
   cluster.live_hosts.clear();
   expect_refused(cluster, remove, ErrorKind::kConflict, {"esx-01", "member", "dvs", "remove-host"});

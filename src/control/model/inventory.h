@@ -169,6 +169,8 @@ struct Inventory {
   // the first.
   std::uint64_t revision = 0;
   std::uint32_t next_dvs_id = 1;
+  std::uint64_t cluster_id =
+      0;  // random, so that two clusters on one network differ; 0: before the first edit
   std::map<std::string, Host> hosts;
   std::map<std::string, Dvs> switches;
   std::map<std::string, Vm> vms;

@@ -43,6 +43,7 @@ inline constexpr schema::MapRule<schema::TextRule> kAssigned{schema::kName,
 struct Guard {
   std::uint64_t revision = 0;
   std::uint32_t next_dvs_id = 1;
+  std::uint64_t cluster_id = 0;
   friend bool operator==(const Guard&, const Guard&) = default;
 };
 
@@ -138,6 +139,7 @@ inline constexpr auto kObject<control::GidHolder> =
 template <>
 inline constexpr auto kObject<control::Guard> = record("Guard", field("revision", &control::Guard::revision),
                                                        field("next_dvs_id", &control::Guard::next_dvs_id,
-                                                             control::kId));
+                                                             control::kId),
+                                                       field("cluster_id", &control::Guard::cluster_id));
 
 }  // namespace pvrdma::schema

@@ -81,6 +81,7 @@ Result<void> apply_guard(Inventory& inventory, const Change& change) {
   if (!guard) return not_understood(change.key, guard.error().message);
   inventory.revision = guard->revision;
   inventory.next_dvs_id = guard->next_dvs_id;
+  inventory.cluster_id = guard->cluster_id;
   return {};
 }
 
@@ -154,8 +155,8 @@ std::vector<Change> difference(const Inventory& before, const Inventory& after) 
   add_deleted(changes, kDvsPrefix, before.switches, after.switches);
   add_deleted(changes, kHostPrefix, before.hosts, after.hosts);
   add_deleted(changes, kVmPrefix, before.vms, after.vms);
-  const Guard guard{after.revision, after.next_dvs_id};
-  if (guard != Guard{before.revision, before.next_dvs_id})
+  const Guard guard{after.revision, after.next_dvs_id, after.cluster_id};
+  if (guard != Guard{before.revision, before.next_dvs_id, before.cluster_id})
     changes.push_back({std::string(kGuardKey), schema::text_of(guard)});
   add_written(changes, kDvsPrefix, before.switches, after.switches);
   add_written(changes, kHostPrefix, before.hosts, after.hosts);

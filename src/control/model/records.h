@@ -2,13 +2,10 @@
 // reads records of others: it ignores unknown members, and missing ones get their defaults.
 //
 // Keys, below a prefix that the store adds:
-//   config                       {"revision", "next_dvs_id"}: the guard that every edit compares and rewrites
-//   config/host/NAME             Host
-//   config/dvs/NAME              Dvs
-//   config/vm/NAME               Vm
-//   live/host/NAME               LiveHost         (under the host's lease, as all of live/)
-//   live/power/VM                host name, plain text (not JSON)
-//   live/gid/DVS.VLAN/GID        GidHolder        (DVS: the switch's id)
+//   config                       {"revision", "next_dvs_id", "cluster_id"}: the guard that every edit
+//   compares and rewrites config/host/NAME             Host config/dvs/NAME              Dvs config/vm/NAME
+//   Vm live/host/NAME               LiveHost         (under the host's lease, as all of live/) live/power/VM
+//   host name, plain text (not JSON) live/gid/DVS.VLAN/GID        GidHolder        (DVS: the switch's id)
 //
 // Thread: values.
 #pragma once

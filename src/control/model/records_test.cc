@@ -85,13 +85,13 @@ TEST(Records, HaveTheKeysThatAreDocumented) {
                           "config/host/esx-03", "config/vm/vm-a", "config/vm/vm-b", "live/host/esx-01",
                           "live/host/esx-02", "live/power/vm-a", std::string("live/gid/1.4094/") + kGid));
   const Json guard = Json::parse(text_of_record(some_cluster(), "config"));
-  EXPECT_EQ(guard, (Json{{"revision", 7}, {"next_dvs_id", 2}}));
+  EXPECT_EQ(guard, (Json{{"revision", 7}, {"next_dvs_id", 2}, {"cluster_id", 0}}));
 }
 
 // The exact bytes of the store's format, which other versions of the daemon read.
 TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
   const std::map<std::string, std::string> expected{
-      {"config", R"({"revision":7,"next_dvs_id":2})"},
+      {"config", R"({"revision":7,"next_dvs_id":2,"cluster_id":0})"},
       {"config/host/esx-01",
        R"({"vmks":{"vmk2":"10.0.0.1"},"pvrdma_vmknic":"vmk2","ruleset":{"enabled":true,"allow_all":false,)"
        R"("allowed":["10.0.0.0/24","fd00::1"]},"firewall":true})"},

@@ -5,26 +5,29 @@
 #include <tuple>
 #include <utility>
 
+#include "base/no_such.h"
 #include "control/model/adapter_rules.h"
 
 namespace pvrdma::control {
-namespace {
 
-// Why `host` has no traffic to other hosts. Empty: it has.
-std::string not_reachable(const Inventory& inventory, const std::string& host) {
+std::string why_unreachable(const Inventory& inventory, const std::string& host) {
   const auto it = inventory.hosts.find(host);
   if (it == inventory.hosts.end()) return fmt::format("{} is not a host of this cluster", host);
   if (!inventory.live_hosts.contains(host)) return fmt::format("{} is not alive", host);
   if (it->second.tagged_address() == nullptr) {
     return fmt::format(
-        "{} has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s "
-        "vmkN there",
-        host);
+        "{} has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmkN -H {}",
+        host, host);
   }
   if (!it->second.effective_ruleset().enabled)
-    return fmt::format("the firewall ruleset pvrdma is disabled on {}", host);
+    return fmt::format(
+        "the firewall ruleset pvrdma is disabled on {}: pvrdmactl network firewall ruleset set -r pvrdma -e "
+        "true -H {}",
+        host, host);
   return {};
 }
+
+namespace {
 
 std::string not_admitted(const Host& at, const Host& other) {
   const IpAddress& address = *other.tagged_address();
@@ -99,9 +102,7 @@ std::optional<HcaChoice> choose_hca(const Inventory& inventory, const std::strin
 
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm) {
   const auto it = inventory.vms.find(vm);
-  if (it == inventory.vms.end()) {
-    return fail(ErrorKind::kNotFound, fmt::format("there is no VM \"{}\": pvrdmactl vm list shows them", vm));
-  }
+  if (it == inventory.vms.end()) return Failure(no_such("VM", vm, "vm"));
   const Vm& found = it->second;
   if (!found.adapter) {
     return fail(ErrorKind::kConflict,
@@ -139,7 +140,7 @@ Inventory with_arrivals(const Inventory& inventory, const std::string& host) {
 HostPathChoice choose_path(const Inventory& inventory, const std::string& from, const std::string& to) {
   if (from == to) return {HostPath::kLocal, fmt::format("both are on host {}", from), std::nullopt};
   for (const std::string& host : {from, to}) {
-    if (auto reason = not_reachable(inventory, host); !reason.empty())
+    if (auto reason = why_unreachable(inventory, host); !reason.empty())
       return {HostPath::kNone, std::move(reason), std::nullopt};
   }
   const Host& near = inventory.hosts.at(from);

@@ -38,6 +38,9 @@ struct HostPathChoice {
   std::optional<HcaChoice> hca;  // with kTcp: present if some switches use the HCAs; the others use TCP
 };
 
+// Why `host` has no traffic to other hosts: one clause that names it. Empty: it has.
+std::string why_unreachable(const Inventory& inventory, const std::string& host);
+
 // The path between two hosts. The same host: local. Otherwise tcp, if both hosts are alive, have a tagged
 // vmknic and an enabled ruleset, and admit each other's address. It is tcp with an HCA (the reason names the
 // devices) or without (the reason says why not). In all other cases: none.

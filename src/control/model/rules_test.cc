@@ -146,12 +146,13 @@ TEST(HostPathChoice, FollowsTheInventory) {
       {[](Inventory& i) { i.live_hosts.erase("esx-01"); }, HostPath::kNone, "esx-01 is not alive"},
       {[&](Inventory& i) { host(i, "esx-02").pvrdma_vmknic.clear(); }, HostPath::kNone,
        "esx-02 has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmkN "
-       "there"},
+       "-H esx-02"},
       {[&](Inventory& i) { host(i, "esx-01").vmks.clear(); }, HostPath::kNone,
        "esx-01 has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmkN "
-       "there"},
+       "-H esx-01"},
       {[&](Inventory& i) { host(i, "esx-02").pvrdma_ruleset.enabled = false; }, HostPath::kNone,
-       "the firewall ruleset pvrdma is disabled on esx-02"},
+       "the firewall ruleset pvrdma is disabled on esx-02: pvrdmactl network firewall ruleset set -r pvrdma "
+       "-e true -H esx-02"},
       {[&](Inventory& i) {
          host(i, "esx-01").pvrdma_ruleset.enabled = false;
          host(i, "esx-01").firewall = false;
@@ -161,7 +162,8 @@ TEST(HostPathChoice, FollowsTheInventory) {
        "has no "
        "active HCA"},
       {[&](Inventory& i) { host(i, "esx-01").pvrdma_ruleset.enabled = false; }, HostPath::kNone,
-       "the firewall ruleset pvrdma is disabled on esx-01"},
+       "the firewall ruleset pvrdma is disabled on esx-01: pvrdmactl network firewall ruleset set -r pvrdma "
+       "-e true -H esx-01"},
       {[&](Inventory& i) { only(i, "esx-01", "10.0.1.0/24"); }, HostPath::kNone,
        "the ruleset on esx-01 does not admit 10.0.0.2 (host esx-02)"},
       {[&](Inventory& i) { only(i, "esx-02", "10.0.0.2"); }, HostPath::kNone,

@@ -56,7 +56,7 @@ TEST(SwitchEdits, DeletesASwitchThatNobodyUses) {
   Inventory cluster = some_cluster();
   const auto remove = [](Inventory& i) { return edits::delete_dvs(i, "dvs"); };
   expect_refused(cluster, [](Inventory& i) { return edits::delete_dvs(i, "x"); }, ErrorKind::kNotFound,
-                 {"\"x\"", "(dvs)"});
+                 {"\"x\"", "pvrdmactl dvs list"});
   expect_refused(cluster, remove, ErrorKind::kConflict, {"vm-a", "dvs"});
   test::must(edits::remove_adapter(cluster, "vm-a"));
   expect_refused(cluster, remove, ErrorKind::kConflict, {"esx-01", "dvs", "remove-host"});

@@ -40,10 +40,13 @@ const Vm* owner_of(const Inventory& inventory, const Mac& mac) {
   return it == inventory.vms.end() ? nullptr : &it->second;
 }
 
-// The same name always gets the same address if it is free. FNV-1a spreads the names.
+// Made from the cluster's id and the name: VMs of one name in two clusters on one network differ, and within
+// a cluster the same name gets the same address if it is free. FNV-1a spreads both.
 Mac free_mac(const Inventory& inventory, const std::string& vm) {
   std::uint32_t suffix = 2166136261u;
-  for (const char c : vm) suffix = (suffix ^ static_cast<std::uint8_t>(c)) * 16777619u;
+  const auto mix = [&suffix](std::uint8_t byte) { suffix = (suffix ^ byte) * 16777619u; };
+  for (std::uint64_t id = inventory.cluster_id; id != 0; id >>= 8) mix(static_cast<std::uint8_t>(id));
+  for (const char c : vm) mix(static_cast<std::uint8_t>(c));
   for (suffix = (suffix >> 24) ^ suffix;; ++suffix) {
     suffix &= kMacSuffixMask;
     const Mac mac{{0x52, 0x54, 0x00, static_cast<std::uint8_t>(suffix >> 16),

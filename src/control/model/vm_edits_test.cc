@@ -138,9 +138,24 @@ TEST(VmEdits, MacsAreUnique) {
   EXPECT_NE(after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter->mac, derived);
 }
 
+TEST(VmEdits, MakesAMacFromTheClusterAndTheName) {
+  const auto mac = [](std::uint64_t cluster_id, const char* vm) {
+    Inventory cluster = some_cluster();
+    cluster.cluster_id = cluster_id;
+    test::must(edits::create_vm(cluster, {vm, "esx-01", 14, 512, 512}));
+    test::must(edits::add_adapter(cluster, vm, {.dvs = "dvs", .portgroup = "pg"}));
+    return cluster.vms.at(vm).adapter->mac.to_string();
+  };
+  EXPECT_NE(mac(0x1234, "VM-01"), mac(0x123400000000, "VM-01")) << "two clusters on one network";
+  EXPECT_NE(mac(0x1234, "VM-01"), mac(0x1234, "VM-02"));
+  EXPECT_EQ(mac(0x1234, "VM-01"), mac(0x1234, "VM-01"));
+  EXPECT_TRUE(mac(0x1234, "VM-01").starts_with("52:54:00:"));
+}
+
 TEST(VmEdits, RefusesAdaptersAgainstTheRules) {
   Inventory cluster = some_cluster();
-  expect_refused(cluster, add("vm-x", adapter("pg")), ErrorKind::kNotFound, {"\"vm-x\"", "vm-a, vm-b"});
+  expect_refused(cluster, add("vm-x", adapter("pg")), ErrorKind::kNotFound,
+                 {"\"vm-x\"", "pvrdmactl vm list"});
   expect_refused(cluster, add("vm-a", adapter("pg")), ErrorKind::kConflict, {"vm-a", "can have one"});
   expect_refused(cluster, add("vm-b", adapter("pg", RoceVersion::kV2)), ErrorKind::kConflict,
                  {"vm-b", "hardware version 13", "RoCE v2", "14", "v1", "upgrade"});

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <fmt/core.h>
 #include <mutex>
+#include <random>
 #include <utility>
 
 #include "base/log.h"
@@ -34,6 +35,12 @@ struct Base {
 };
 
 enum class Tried : std::uint8_t { kNothingToDo, kCommitted, kConflict };
+
+// Of a cluster that has none yet; not 0.
+std::uint64_t random_id() {
+  std::random_device random;
+  return (std::uint64_t{random()} << 32 | random()) | 1;
+}
 
 Base base_of(Mirror& mirror) {
   return {mirror.inventory(), mirror.guard(), mirror.unreadable()};
@@ -202,8 +209,12 @@ struct Plane::Impl final : StoreObserver {
   // Runs the edit on the base and commits the result as the next revision.
   Result<Tried> try_edit(const Edit& edit, const Base& base) {
     Inventory next = *base.inventory;
+    const std::uint64_t cluster_id = next.cluster_id == 0 ? random_id() : next.cluster_id;
+    next.cluster_id = cluster_id;
     if (auto edited = edit(next); !edited) return Failure(std::move(edited).error());
+    next.cluster_id = base.inventory->cluster_id;
     if (next == *base.inventory) return Tried::kNothingToDo;
+    next.cluster_id = cluster_id;
     next.revision = base.inventory->revision + 1;
     Transaction transaction;
     transaction.changes = difference(*base.inventory, next);

@@ -58,6 +58,19 @@ TEST_F(PlaneTest, StartsWithWhatTheStoreHas) {
   EXPECT_EQ(member.plane->store_state().description, "fake");
 }
 
+TEST_F(PlaneTest, GivesTheClusterAnIdThatStays) {
+  const auto id_of = [](const Member& member, const std::string& host) {
+    EXPECT_TRUE(member.plane->edit(add_host(host)));
+    return member.plane->inventory()->cluster_id;
+  };
+  const Member member(cluster_);
+  const std::uint64_t id = id_of(member, "esx-01");
+  EXPECT_NE(id, 0U);
+  EXPECT_EQ(id_of(member, "esx-02"), id);
+  const Member other_cluster(std::make_shared<FakeCluster>());
+  EXPECT_NE(id_of(other_cluster, "esx-01"), id);
+}
+
 TEST_F(PlaneTest, CommitsTheDifferenceUnderTheGuard) {
   const Member member(cluster_);
   ASSERT_TRUE(member.plane->edit(add_host("esx-01")));

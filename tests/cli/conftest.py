@@ -1,0 +1,18 @@
+"""Fixtures of several tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_api import Api
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    server = Api(tmp_path / "api.sock")
+    yield server
+    server.shutdown()
+    server.thread.join()
+    server.server_close()
