@@ -7,7 +7,6 @@
 
 #include "api/answers.h"
 #include "api/metrics.h"
-#include "api/process_routes.h"
 #include "api/requests.h"
 #include "api/routes.h"
 
@@ -87,9 +86,8 @@ Reply capture(const ApiParts& parts, const Call& call) {
 Reply metrics(const ApiParts& parts, const snapshots::Snapshot& snapshot) {
   std::optional<MemberMetrics> member;
   if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.motions->counters()};
-  std::string text = metrics_text(snapshot, parts.version, member);
-  text += certificate_metrics(parts.certificates());
-  return {200, std::move(text), "text/plain; version=0.0.4"};
+  return {200, metrics_text({snapshot, parts.version, parts.certificates(), std::move(member)}),
+          "text/plain; version=0.0.4"};
 }
 
 }  // namespace

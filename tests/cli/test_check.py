@@ -299,3 +299,48 @@ def test_words_that_are_no_comment(tree: Path, name: str, text: str) -> None:
 def test_words_that_may_stand(tree: Path) -> None:
     write(tree, "docs/testing.md", "There is none of it: `as said`, the one who asked, which is none of theirs.\n\n```\nanew\n```\n")
     assert findings(tree) == []
+
+
+METRIC_ROWS = """constexpr MetricInfo kMetrics[] = {
+    {"pvrdma_a_total", kCounter, "", "adapter,path", "Things that "
+     "came"},
+    {"pvrdma_b_bytes", kGauge, "bytes", "", "Memory"},
+};
+"""
+METRIC_PAGE = """# Metrics
+
+| `pvrdma_a_total` | counter | `adapter`, `path` | Things that came |
+| `pvrdma_b_bytes` | gauge |  | Memory |
+"""
+
+
+def write_metrics(tree: Path, page: str = METRIC_PAGE) -> None:
+    """A table of metrics, and its page."""
+    write(tree, "src/api/metric_table.cc", METRIC_ROWS)
+    write(tree, "docs/architecture.md", ARCHITECTURE.replace("| `src/top/`", "| `src/api/` | HTTP | base |\n| `src/top/`"))
+    write(tree, "docs/metrics.md", page)
+
+
+def test_metrics_that_the_page_has(tree: Path) -> None:
+    write_metrics(tree)
+    write(tree, "docs/api.md", "It has `pvrdma_a_total`.\n")
+    assert [line for line in findings(tree) if "formatted" not in line] == []
+
+
+@pytest.mark.parametrize(("old", "new", "what"), [
+    ("| `pvrdma_b_bytes` | gauge |  | Memory |\n", "", "1: pvrdma_b_bytes has no row; write | `pvrdma_b_bytes` | gauge |  | Memory |"),
+    ("counter", "gauge", "3: pvrdma_a_total differs from "),
+    ("`path`", "`peer`", "3: pvrdma_a_total differs from "),
+    ("came", "went", "3: pvrdma_a_total differs from "),
+    ("# Metrics", "# Metrics\n\n| `pvrdma_c_total` | counter |  | Gone |", "3: there is no metric pvrdma_c_total; "),
+    ("| `pvrdma_b", "| `pvrdma_b_bytes` | gauge |  | Memory |\n| `pvrdma_b", "5: pvrdma_b_bytes has two rows; "),
+])
+def test_a_page_that_differs_from_the_metrics(tree: Path, old: str, new: str, what: str) -> None:
+    write_metrics(tree, METRIC_PAGE.replace(old, new, 1))
+    assert any(line.startswith(f"docs/metrics.md:{what}") for line in findings(tree))
+
+
+def test_a_metric_that_does_not_exist(tree: Path) -> None:
+    write_metrics(tree)
+    write(tree, "docs/man/it.8", "See\npvrdma_a_bytes_total and pvrdma_b_bytes.\n")
+    assert any(line.startswith("docs/man/it.8:2: there is no metric pvrdma_a_bytes_total; ") for line in findings(tree))
