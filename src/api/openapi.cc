@@ -77,7 +77,8 @@ std::string openapi_json(const std::vector<Route>& routes, std::string_view vers
   }
   const Json refusal{
       {"description",
-       "Refused: 400 a mistake in the request, 401 no token, 403 a foreign Host or Origin, 404 no "
+       "Refused: 400 a mistake in the request, 401 no token, 403 a token for reading only, or a foreign Host "
+       "or Origin, 404 no "
        "such thing or no cluster, 409 a rule or the state forbids it, 415 the body's type is not "
        "application/json, 503 the store or the daemon is busy or cannot be reached"},
       {"content", {{"application/json", {{"schema", schema_for<ErrorAnswer>(components)}}}}}};
@@ -95,7 +96,9 @@ std::string openapi_json(const std::vector<Route>& routes, std::string_view vers
         {"responses", {{"Refusal", refusal}}},
         {"securitySchemes",
          {{"token",
-           {{"type", "http"}, {"scheme", "bearer"}, {"description", "Over TCP only: [api] token_file"}}}}}}}};
+           {{"type", "http"},
+            {"scheme", "bearer"},
+            {"description", "Over TCP only: [api] token_file, or read_token_file for GET"}}}}}}}};
   return document.dump() + "\n";
 }
 

@@ -74,7 +74,16 @@ std::size_t Router::binary_bytes_max(std::string_view method, std::string_view p
   return route == nullptr ? 0 : route->binary_bytes_max;
 }
 
+std::optional<Reply> Router::refuse_role(Role role, std::string_view method, std::string_view path) {
+  if (role == Role::kAdministrator || method == "GET") return std::nullopt;
+  return refuse(403,
+                fmt::format("the token of [api] read_token_file permits only GET: {} {} needs the token of "
+                            "[api] token_file",
+                            method, path));
+}
+
 Reply Router::answer(Call call) const {
+  if (auto refusal = refuse_role(call.role, call.method, call.path)) return *std::move(refusal);
   const auto path = segments(call.path);
   const Route* const route = find(call.method, path);
   if (route == nullptr) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,11 @@ Reply refuse(const Error& error);
 // For statuses that only HTTP knows: 401, 403, 413 ...
 Reply refuse(int status, std::string_view sentence);
 
+// What a client may do. kReadOnly: GET of each route, and nothing else.
+enum class Role : std::uint8_t { kReadOnly, kAdministrator };
+
 struct Call {
+  Role role = Role::kAdministrator;
   std::string method;
   std::string path;                               // decoded, without the query
   std::multimap<std::string, std::string> query;  // decoded
@@ -76,6 +81,9 @@ class Router {
 
   void add(Route route);
   Reply answer(Call call) const;
+  // The refusal of a request that the role does not permit. answer() makes it, too; a caller that asks before
+  // saves reading the body.
+  static std::optional<Reply> refuse_role(Role role, std::string_view method, std::string_view path);
   // The limit of the route for such a request. 0 if there is no such route.
   std::size_t binary_bytes_max(std::string_view method, std::string_view path) const;
   const std::vector<Route>& routes() const { return routes_; }

@@ -295,6 +295,31 @@ TEST_F(OpenApi, IsWellFormed) {
             "#/components/schemas/Vm");
 }
 
+TEST(Roles, ReadOnlyIsGetOfEachRouteAndNothingElse) {
+  const FakeMember member;
+  FakeHost host;
+  const Router router = make_router(host.parts(member.plane.get()));
+  for (const Route& route : router.routes()) {
+    Call asked = call(std::string(route.method), std::string(route.path));
+    for (std::size_t at = asked.path.find('{'); at != std::string::npos; at = asked.path.find('{')) {
+      asked.path.replace(at, asked.path.find('}') - at + 1, "x");
+    }
+    asked.role = Role::kReadOnly;
+    const Reply reply = router.answer(asked);
+    if (route.method == "GET") {
+      EXPECT_NE(reply.status, 403) << route.path;
+    } else {
+      EXPECT_EQ(reply.status, 403) << route.method << " " << route.path;
+      EXPECT_THAT(reply.text, HasSubstr("[api] token_file")) << route.path;
+    }
+  }
+  for (const char* method : {"POST", "PUT", "get", "OPTIONS", ""}) {
+    Call asked = call(method, "/v1/version");
+    asked.role = Role::kReadOnly;
+    EXPECT_EQ(router.answer(asked).status, 403) << method;
+  }
+}
+
 // --- Tests that need no socket ---
 
 TEST(RdmaStats, AreReadOnTheHostThatHasTheDevice) {
