@@ -344,3 +344,40 @@ def test_a_metric_that_does_not_exist(tree: Path) -> None:
     write_metrics(tree)
     write(tree, "docs/man/it.8", "See\npvrdma_a_bytes_total and pvrdma_b_bytes.\n")
     assert any(line.startswith("docs/man/it.8:2: there is no metric pvrdma_a_bytes_total; ") for line in findings(tree))
+
+
+ALERTS = """groups:
+  - name: a
+    rules:
+      - alert: One
+        expr: rate(pvrdma_a_total{path="tcp"}[5m]) > 0
+        annotations:
+          summary: "{{ $labels.instance }} {{ $labels.adapter }}"
+      - alert: Two
+        expr: >-
+          pvrdma_b_bytes
+          > 5
+        for: 5m
+"""
+DASHBOARD = """{"panels": [{"targets": [{"expr": "sum by (path) (pvrdma_a_total{adapter=~\\"$vm\\"})", "legendFormat": "{{path}}"}]}],
+ "templating": {"list": [{"query": "label_values(pvrdma_a_total, adapter)"}]}}
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "what"), [
+    ("", "", ""),
+    ("pvrdma_b_bytes", "pvrdma_c_bytes", "pvrdma-alerts.yml:8: there is no metric pvrdma_c_bytes; "),
+    ('{path="tcp"}', '{peer="tcp"}', "pvrdma-alerts.yml:4: pvrdma_a_total has no label peer; "),
+    ("$labels.adapter", "$labels.peer", "pvrdma-alerts.yml:4: no metric of the query has the label peer; "),
+    ("(pvrdma_a_total{adapter", "(pvrdma_a{adapter", "grafana-dashboard.json:1: there is no metric pvrdma_a; "),
+    ("adapter=~", "vm=~", "grafana-dashboard.json:1: pvrdma_a_total has no label vm; "),
+    ("by (path)", "by (paths)", "grafana-dashboard.json:1: no metric of the query has the label paths; "),
+    ("{{path}}", "{{peer}}", "grafana-dashboard.json:1: no metric of the query has the label peer; "),
+    ("total, adapter)", "total, vm)", "grafana-dashboard.json:2: no metric of the query has the label vm; "),
+])
+def test_queries_name_metrics_and_labels_that_exist(tree: Path, old: str, new: str, what: str) -> None:
+    write_metrics(tree)
+    write(tree, "packaging/monitoring/pvrdma-alerts.yml", ALERTS.replace(old, new, 1) if old else ALERTS)
+    write(tree, "packaging/monitoring/grafana-dashboard.json", DASHBOARD.replace(old, new, 1) if old else DASHBOARD)
+    found = [line for line in findings(tree) if "formatted" not in line]
+    assert len(found) == bool(what) and all(line.startswith(f"packaging/monitoring/{what}") for line in found), found

@@ -57,6 +57,19 @@ def test_promtool_accepts_what_a_daemon_answers(folder: Path) -> None:
     assert promtool("check", "metrics", text=text) == (0, "")
 
 
+def test_promtool_accepts_the_example_for_prometheus_and_its_alerts(tmp_path: Path) -> None:
+    examples = ROOT / "packaging" / "monitoring"
+    code, said = promtool("check", "rules", examples / "pvrdma-alerts.yml")
+    assert code == 0 and "rules found" in said, said
+    for name in ("pvrdma-read-token", "pvrdma-ca.crt"):
+        (tmp_path / name).touch()
+    shutil.copy(examples / "pvrdma-alerts.yml", tmp_path)
+    config = (examples / "prometheus.yml").read_text(encoding="utf-8").replace("/etc/prometheus", str(tmp_path))
+    (tmp_path / "prometheus.yml").write_text(config, encoding="utf-8")
+    code, said = promtool("check", "config", tmp_path / "prometheus.yml")
+    assert code == 0 and "1 rule files found" in said, said
+
+
 def test_promtool_is_asked_in_earnest() -> None:
     code, said = promtool("check", "metrics", text="# TYPE pvrdma_x_us counter\npvrdma_x_us 1\n")
     assert code != 0 and "no help text" in said and "_total" in said
