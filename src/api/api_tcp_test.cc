@@ -138,6 +138,8 @@ TEST_F(ApiOverTcp, TheTokenForReadingReadsOnly) {
     EXPECT_EQ(get(path, bearer(kReadToken))->status, 200) << path;
   }
   EXPECT_EQ(client()->Head("/v1/version", bearer(kReadToken))->status, 200);
+  EXPECT_THAT(get("/v1/version", bearer(kReadToken))->body, HasSubstr("\"role\":\"read-only\""));
+  EXPECT_THAT(get("/v1/version", bearer(kToken))->body, HasSubstr("\"role\":\"administrator\""));
   const auto made = client()->Post("/v1/dvs", bearer(kReadToken), R"({"name": "dvs1"})", "application/json");
   ASSERT_TRUE(made);
   EXPECT_EQ(made->status, 403);

@@ -25,6 +25,7 @@ constinit thread_local Answering* answering = nullptr;
 
 void send(const Reply& reply, httplib::Response& response) {
   response.status = reply.status;
+  if (!reply.allow.empty()) response.set_header("Allow", std::string(reply.allow));
   if (reply.stream != nullptr) {
     if (answering != nullptr) answering->stream = reply.stream;
     response.set_chunked_content_provider(reply.type, [](std::size_t, httplib::DataSink&) { return false; });
@@ -51,11 +52,6 @@ void copy_all(ByteStream& from, ClientStream& to) {
 
 Reply too_long(std::size_t bytes_max) {
   return refuse(413, fmt::format("the body has more than {} bytes", bytes_max));
-}
-
-// HEAD is answered as GET; the library leaves out the body.
-std::string routed_method(const httplib::Request& request) {
-  return request.method == "HEAD" ? "GET" : request.method;
 }
 
 constexpr std::string_view kBytesType = "application/octet-stream";
@@ -174,7 +170,7 @@ void Dispatcher::answer_one(ClientStream& client) {
 void Dispatcher::answer(Role role, const httplib::Request& request, httplib::Response& response,
                         std::string body) const {
   Call call{.role = role,
-            .method = routed_method(request),
+            .method = request.method,
             .path = request.path,
             .query = {request.params.begin(), request.params.end()},
             .body = std::move(body),
@@ -187,8 +183,7 @@ Dispatcher::Admission Dispatcher::admit(const httplib::Request& request, httplib
   if (auto foreign = refuse_foreign(request, knows_)) return *std::move(foreign);
   Admission admission = gate_ ? gate_(request, response) : Role::kAdministrator;
   if (const Role* role = std::get_if<Role>(&admission)) {
-    if (auto refusal = Router::refuse_role(*role, routed_method(request), request.path))
-      return *std::move(refusal);
+    if (auto refusal = Router::refuse_role(*role, request.method, request.path)) return *std::move(refusal);
   }
   return admission;
 }

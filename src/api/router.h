@@ -5,6 +5,8 @@
 // Thread: built by one thread; answer() any thread.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,7 +17,22 @@
 
 #include "base/byte_stream.h"
 #include "base/result.h"
+#include "base/words.h"
 #include "schema/rules.h"
+
+namespace pvrdma {
+namespace api {
+
+// What a client may do. kReadOnly: GET of each route, and nothing else.
+enum class Role : std::uint8_t { kReadOnly, kAdministrator };
+
+}  // namespace api
+
+template <>
+inline constexpr std::array kWords<api::Role>{Word{"read-only", api::Role::kReadOnly},
+                                              Word{"administrator", api::Role::kAdministrator}};
+
+}  // namespace pvrdma
 
 namespace pvrdma::api {
 
@@ -34,6 +51,7 @@ struct Reply {
   std::string text;
   std::string type = "application/json";
   std::shared_ptr<ByteStream> stream = nullptr;  // sent instead of `text`
+  std::string_view allow = {};                   // of status 405: the method that the path has
 };
 
 // `json` has no final newline.
@@ -43,9 +61,6 @@ Reply refuse(ErrorKind kind, std::string_view sentence);
 Reply refuse(const Error& error);
 // For statuses that only HTTP knows: 401, 403, 413 ...
 Reply refuse(int status, std::string_view sentence);
-
-// What a client may do. kReadOnly: GET of each route, and nothing else.
-enum class Role : std::uint8_t { kReadOnly, kAdministrator };
 
 struct Call {
   Role role = Role::kAdministrator;
@@ -72,6 +87,7 @@ struct Route {
   bool query_required = false;
   bool of_cluster = false;           // only a member of a cluster answers
   std::size_t binary_bytes_max = 0;  // of a body of bytes; 0: the body is JSON, at most kBodyBytesMax
+  bool streams = false;              // the answer is a stream
 };
 
 class Router {
@@ -80,6 +96,7 @@ class Router {
   explicit Router(Membership membership) : membership_(membership) {}
 
   void add(Route route);
+  // HEAD is answered as GET; the caller leaves out the body.
   Reply answer(Call call) const;
   // The refusal of a request that the role does not permit. answer() makes it, too; a caller that asks before
   // saves reading the body.
@@ -90,6 +107,7 @@ class Router {
 
  private:
   const Route* find(std::string_view method, const std::vector<std::string_view>& path) const;
+  const Route* find_stream(const std::vector<std::string_view>& path) const;
 
   const Membership membership_;
   std::vector<Route> routes_;
