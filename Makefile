@@ -65,7 +65,7 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 test-full: setup-full  ## make test, then everything without sanitizers, other guests, a sanitized daemon in VMs, fuzzing
 	@$(MAKE) test
 	@$(MAKE) ctest-apart
-	$(call say,promtool)
+	$(call say,Prometheus)
 	@PVRDMAD=build/release/src/pvrdmad/pvrdmad $(PYTEST) tests/cli/test_promtool.py
 	$(call say,simulation: many worlds)
 	@PVRDMA_SIM_SEEDS=500 build/apart/tests/sim/sim_test
