@@ -76,6 +76,8 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 test-full: setup-full  ## make test, then everything without sanitizers, other guests, a sanitized daemon in VMs, fuzzing
 	@$(MAKE) test
 	@$(MAKE) ctest-apart
+	$(call say,Prometheus)
+	@PVRDMAD=build/release/src/pvrdmad/pvrdmad $(PYTEST) tests/cli/test_promtool.py
 	$(call say,simulation: many worlds)
 	@PVRDMA_SIM_SEEDS=500 build/apart/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test

@@ -54,7 +54,7 @@ function(pvrdma_note_folders)
 endfunction()
 pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
                     "${PVRDMA_MANDIR}/man8" "${PVRDMA_SYSCONFDIR}/pvrdma" "${units}" "${sysusers}" "${firewalld}"
-                    "${own}" "${examples}" ${completions})
+                    "${own}" "${examples}/monitoring" ${completions})
 
 # pvrdma_install(DESTINATION TYPE FILE [NAME]): FILE is below the repository; TYPE is that of file(INSTALL). Each
 # path of the prefix /usr becomes this installation's.
@@ -86,6 +86,9 @@ foreach(script two_hosts certificates etcd_users)
   pvrdma_install("${examples}" PROGRAM examples/${script}.sh)
 endforeach()
 pvrdma_install("${examples}" FILE packaging/pvrdmad.toml)
+foreach(example prometheus.yml pvrdma-alerts.yml grafana-dashboard.json)
+  pvrdma_install("${examples}/monitoring" FILE packaging/monitoring/${example})
+endforeach()
 if(EXISTS "${root}${configuration}")
   message(STATUS "Kept: ${root}${configuration}")
 else()

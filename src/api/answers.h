@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ namespace pvrdma::api {
 struct Version {
   std::string_view version;
   std::string_view api = "v1";
+  std::optional<std::string> host;    // null: the daemon is not a member of a cluster
+  std::string_view role;              // of the client that asks
+  std::vector<std::string> features;  // what not every daemon has
 };
 
 struct ErrorAnswer {
@@ -117,7 +121,10 @@ namespace pvrdma::schema {
 
 template <>
 inline constexpr auto kObject<api::Version> = record("Version", field("version", &api::Version::version),
-                                                     field("api", &api::Version::api));
+                                                     field("api", &api::Version::api),
+                                                     field("host", &api::Version::host),
+                                                     field("role", &api::Version::role),
+                                                     field("features", &api::Version::features));
 
 template <>
 inline constexpr auto kObject<api::ErrorAnswer> = record("Error", field("error", &api::ErrorAnswer::error));

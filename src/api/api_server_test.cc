@@ -65,6 +65,24 @@ TEST_F(ApiServerTest, AWebPageCanNeitherReadNorChange) {
   EXPECT_EQ(host_.links.link, adapters::Link::kDown);
 }
 
+TEST_F(ApiServerTest, RefusesHeadOfAStream) {
+  const auto refused = unix_client(path_).Head("/v1/adapters/VM-01/capture");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 405);
+  EXPECT_EQ(refused->get_header_value("Allow"), "POST");
+  const auto head = unix_client(path_).Head("/v1/version");
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->status, 200);
+  EXPECT_EQ(head->body, "");
+}
+
+TEST_F(ApiServerTest, RefusesUnknownParameters) {
+  EXPECT_EQ(get("/v1/qps?adapter=VM-01")->status, 200);
+  for (const char* path : {"/v1/qps?vm=VM-01", "/v1/qps?adapter=VM-01&x", "/v1/version?%41", "/metrics?=1"}) {
+    EXPECT_EQ(get(path)->status, 400) << path;
+  }
+}
+
 TEST_F(ApiServerTest, AnswersEachResource) {
   for (const char* path : {"/v1/version", "/v1/adapters", "/v1/adapters/VM-01", "/v1/qps",
                            "/v1/qps?adapter=VM-01", "/v1/stats", "/v1/stats?adapter=VM-01"}) {
@@ -73,7 +91,9 @@ TEST_F(ApiServerTest, AnswersEachResource) {
     EXPECT_EQ(answer->status, 200) << path;
     EXPECT_EQ(answer->get_header_value("Content-Type"), "application/json") << path;
   }
-  EXPECT_EQ(get("/v1/version")->body, "{\"version\":\"1.2.3\",\"api\":\"v1\"}\n");
+  EXPECT_EQ(
+      get("/v1/version")->body,
+      "{\"version\":\"1.2.3\",\"api\":\"v1\",\"host\":null,\"role\":\"administrator\",\"features\":[]}\n");
   EXPECT_NE(get("/v1/qps")->body.find("\"qpn\":9"), std::string::npos);
 }
 

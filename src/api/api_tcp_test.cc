@@ -24,6 +24,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kToken = "0123456789abcdef";
+constexpr const char* kReadToken = "fedcba9876543210";
 constexpr const char* kCertifiedName = "api.example";
 
 // Writes a key and a self-signed certificate for 127.0.0.1 and kCertifiedName, as two PEM files.
@@ -98,7 +99,8 @@ class ApiOverTcp : public testing::Test {
                                 .port = 0,
                                 .certificate = folder_ + "/certificate.pem",
                                 .key = folder_ + "/key.pem",
-                                .token = kToken};
+                                .token = kToken,
+                                .read_token = kReadToken};
   FakeHost host_;
   FakeMember member_;
   std::unique_ptr<ApiServer> server_;
@@ -129,6 +131,40 @@ TEST_F(ApiOverTcp, AnswersWhoHasTheToken) {
   ASSERT_TRUE(made);
   EXPECT_EQ(made->status, 200);
   EXPECT_TRUE(member_.plane->inventory()->switches.contains("dvs1"));
+}
+
+TEST_F(ApiOverTcp, TheTokenForReadingReadsOnly) {
+  for (const char* path : {"/v1/version", "/v1/hosts/self", "/metrics", "/openapi.json"}) {
+    EXPECT_EQ(get(path, bearer(kReadToken))->status, 200) << path;
+  }
+  EXPECT_EQ(client()->Head("/v1/version", bearer(kReadToken))->status, 200);
+  EXPECT_THAT(get("/v1/version", bearer(kReadToken))->body, HasSubstr("\"role\":\"read-only\""));
+  EXPECT_THAT(get("/v1/version", bearer(kToken))->body, HasSubstr("\"role\":\"administrator\""));
+  const auto made = client()->Post("/v1/dvs", bearer(kReadToken), R"({"name": "dvs1"})", "application/json");
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->status, 403);
+  EXPECT_EQ(made->body,
+            "{\"error\":\"the token of [api] read_token_file permits only GET: POST /v1/dvs needs the token "
+            "of [api] token_file\"}\n");
+  const auto large =
+      client()->Post("/v1/dvs", bearer(kReadToken), std::string(kBodyBytesMax + 1, ' '), "application/json");
+  ASSERT_TRUE(large);
+  EXPECT_EQ(large->status, 403) << "it is refused before its body is looked at";
+  EXPECT_TRUE(member_.plane->inventory()->switches.empty());
+}
+
+TEST_F(ApiOverTcp, WithoutATokenForReadingNoOtherTokenIsAccepted) {
+  config_.read_token.clear();
+  const auto other =
+      ApiServer::listen(folder_ + "/other.sock", host_.parts(member_.plane.get()), config_).value();
+  other->start();
+  httplib::SSLClient ask("127.0.0.1", other->tcp_port());
+  ask.enable_server_certificate_verification(false);
+  for (const std::string& token : {std::string(kReadToken), std::string(), std::string(" ")}) {
+    const auto answer = ask.Get("/v1/version", bearer(token));
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, 401) << token;
+  }
 }
 
 TEST_F(ApiOverTcp, RefusesWhoHasNot) {

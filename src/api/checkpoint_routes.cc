@@ -49,11 +49,15 @@ Reply restore(CheckpointService& checkpoints, const Call& call) {
 
 void add_checkpoint_routes(Router& router, const ApiParts& parts) {
   router.add(
-      {"POST", "/v1/adapters/{adapter}/checkpoint",
-       "Writes the adapter's VM to a file; answers with lines of JSON, the last of which says how many "
-       "bytes of state follow",
-       schema_for<CheckpointWish>, bytes_schema,
-       [&checkpoints = parts.checkpoints](const Call& call) { return start(checkpoints, call); }});
+      {.method = "POST",
+       .path = "/v1/adapters/{adapter}/checkpoint",
+       .summary =
+           "Writes the adapter's VM to a file; answers with lines of JSON, the last of which says how many "
+           "bytes of state follow",
+       .body = schema_for<CheckpointWish>,
+       .answer = bytes_schema,
+       .handler = [&checkpoints = parts.checkpoints](const Call& call) { return start(checkpoints, call); },
+       .streams = true});
   router.add({"POST", "/v1/adapters/{adapter}/checkpoint/finish",
               "Confirms that the checkpoint was stored: the VM's QEMU ends", schema_for<Nothing>,
               schema_for<Nothing>,

@@ -7,7 +7,6 @@
 
 #include "api/answers.h"
 #include "api/metrics.h"
-#include "api/process_routes.h"
 #include "api/requests.h"
 #include "api/routes.h"
 #include "base/no_such.h"
@@ -85,19 +84,25 @@ Reply capture(const ApiParts& parts, const Call& call) {
   return {200, {}, std::string(kCaptureType), *std::move(stream)};
 }
 
+Version version_for(Role role, const ApiParts& parts) {
+  Version answer{.version = parts.version, .role = to_text(role)};
+  if (parts.plane != nullptr) answer.host = parts.plane->host();
+  if (parts.injects_faults) answer.features.emplace_back("faults");
+  return answer;
+}
+
 Reply metrics(const ApiParts& parts, const snapshots::Snapshot& snapshot) {
   std::optional<MemberMetrics> member;
   if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.motions->counters()};
-  std::string text = metrics_text(snapshot, parts.version, member);
-  text += certificate_metrics(parts.certificates());
-  return {200, std::move(text), "text/plain; version=0.0.4"};
+  return {200, metrics_text({snapshot, parts.version, parts.certificates(), std::move(member)}),
+          "text/plain; version=0.0.4"};
 }
 
 }  // namespace
 
 void add_daemon_routes(Router& router, const ApiParts& parts) {
   router.add({"GET", "/v1/version", "Version of the daemon and of this API", nullptr, schema_for<Version>,
-              [version = parts.version](const Call&) { return ok(text_of(Version{version})); }});
+              [parts](const Call& call) { return ok(text_of(version_for(call.role, parts))); }});
   router.add({"GET", "/v1/adapters", "Adapters that run on this host", nullptr,
               schema_for<std::vector<snapshots::AdapterSnapshot>>,
               with_snapshot(parts.source, [](const snapshots::Snapshot& snapshot, const Call&) {
@@ -108,10 +113,14 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
   router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up",
               schema_for<LinkBody>, schema_for<snapshots::AdapterSnapshot>,
               [parts](const Call& call) { return set_link(parts, call); }});
-  router.add({"POST", "/v1/adapters/{adapter}/capture",
-              "A pcapng file of the adapter's messages as RoCE frames, until the client stops reading",
-              schema_for<CaptureBody>, capture_schema,
-              [parts](const Call& call) { return capture(parts, call); }});
+  router.add(
+      {.method = "POST",
+       .path = "/v1/adapters/{adapter}/capture",
+       .summary = "A pcapng file of the adapter's messages as RoCE frames, until the client stops reading",
+       .body = schema_for<CaptureBody>,
+       .answer = capture_schema,
+       .handler = [parts](const Call& call) { return capture(parts, call); },
+       .streams = true});
   router.add({"POST", "/v1/adapters/{adapter}/upgrade-vmm",
               "Moves the adapter's VM to another QEMU of this host; answers when the VM goes on there",
               schema_for<motion::UpgradeWish>, schema_for<motion::UpgradeReport>,

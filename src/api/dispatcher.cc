@@ -25,6 +25,7 @@ constinit thread_local Answering* answering = nullptr;
 
 void send(const Reply& reply, httplib::Response& response) {
   response.status = reply.status;
+  if (!reply.allow.empty()) response.set_header("Allow", std::string(reply.allow));
   if (reply.stream != nullptr) {
     if (answering != nullptr) answering->stream = reply.stream;
     response.set_chunked_content_provider(reply.type, [](std::size_t, httplib::DataSink&) { return false; });
@@ -130,8 +131,9 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
   });
   constexpr const char* kAll = ".*";
   Get(kAll, [this](const httplib::Request& request, httplib::Response& response) {
-    if (const auto refusal = refuse_unread(request, response)) return send(*refusal, response);
-    answer(request, response, {});
+    const Admission admission = admit(request, response);
+    if (const auto* refusal = std::get_if<Reply>(&admission)) return send(*refusal, response);
+    answer(std::get<Role>(admission), request, response, {});
   });
   const HandlerWithContentReader with_body =
       [this](const httplib::Request& request, httplib::Response& response,
@@ -165,9 +167,10 @@ void Dispatcher::answer_one(ClientStream& client) {
   if (answer.stream != nullptr) copy_all(*answer.stream, client);
 }
 
-void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,
+void Dispatcher::answer(Role role, const httplib::Request& request, httplib::Response& response,
                         std::string body) const {
-  Call call{.method = request.method == "HEAD" ? "GET" : request.method,
+  Call call{.role = role,
+            .method = request.method,
             .path = request.path,
             .query = {request.params.begin(), request.params.end()},
             .body = std::move(body),
@@ -175,18 +178,23 @@ void Dispatcher::answer(const httplib::Request& request, httplib::Response& resp
   send(router_.answer(std::move(call)), response);
 }
 
-std::optional<Reply> Dispatcher::refuse_unread(const httplib::Request& request,
-                                               httplib::Response& response) const {
+Dispatcher::Admission Dispatcher::admit(const httplib::Request& request, httplib::Response& response) const {
   if (request.path.size() > kPathBytesMax) return refuse(414, sentence_of(414));
-  if (auto foreign = refuse_foreign(request, knows_)) return foreign;
-  return gate_ ? gate_(request, response) : std::nullopt;
+  if (auto foreign = refuse_foreign(request, knows_)) return *std::move(foreign);
+  Admission admission = gate_ ? gate_(request, response) : Role::kAdministrator;
+  if (const Role* role = std::get_if<Role>(&admission)) {
+    if (auto refusal = Router::refuse_role(*role, request.method, request.path)) return *std::move(refusal);
+  }
+  return admission;
 }
 
 // A body is read, up to a limit, even if its request is refused: a client that is still writing when the
 // connection ends would lose the answer.
 void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Response& response,
                                   const httplib::ContentReader& read) const {
-  std::optional<Reply> refusal = refuse_unread(request, response);
+  Admission admission = admit(request, response);
+  std::optional<Reply> refusal;
+  if (auto* refused = std::get_if<Reply>(&admission)) refusal = std::move(*refused);
   std::string body;
   if (const auto bytes = announced_bytes(request)) {
     const std::size_t binary_max = router_.binary_bytes_max(request.method, request.path);
@@ -211,7 +219,7 @@ void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Resp
     if (!refusal && !complete) refusal = refuse(ErrorKind::kInvalid, "the body is incomplete");
   }
   if (refusal) return send(*refusal, response);
-  answer(request, response, std::move(body));
+  answer(std::get<Role>(admission), request, response, std::move(body));
 }
 
 }  // namespace pvrdma::api

@@ -9,6 +9,7 @@
 #include <functional>
 #include <httplib.h>
 #include <optional>
+#include <variant>
 
 #include "api/client_stream.h"
 #include "api/router.h"
@@ -22,10 +23,13 @@ inline constexpr std::size_t kSkippedBytesMax = 1024 * 1024;
 // Connects a stream's bytes with the router. The library's own sockets are not used.
 class Dispatcher : public httplib::Server {
  public:
-  // Returns a refusal, or nothing if the request may go on. It is asked before any byte of the body is kept.
-  using Gate = std::function<std::optional<Reply>(const httplib::Request&, httplib::Response&)>;
+  // What the client of a request may do, or the refusal of the request.
+  using Admission = std::variant<Role, Reply>;
+  // It is asked before any byte of the body is kept.
+  using Gate = std::function<Admission(const httplib::Request&, httplib::Response&)>;
 
-  // `router` is borrowed. `knows` says which names the API has (same_site.h).
+  // `router` is borrowed. `knows` says which names the API has (same_site.h). Without a gate each client is
+  // an administrator.
   Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
 
   // Answers one request of a connection and ends the connection. Further bytes of the client are never taken
@@ -33,8 +37,9 @@ class Dispatcher : public httplib::Server {
   void answer_one(ClientStream& client);  // if the answer is a stream, it lasts until either end closes it
 
  private:
-  std::optional<Reply> refuse_unread(const httplib::Request& request, httplib::Response& response) const;
-  void answer(const httplib::Request& request, httplib::Response& response, std::string body) const;
+  Admission admit(const httplib::Request& request, httplib::Response& response) const;
+  void answer(Role role, const httplib::Request& request, httplib::Response& response,
+              std::string body) const;
   void answer_with_body(const httplib::Request& request, httplib::Response& response,
                         const httplib::ContentReader& read) const;
 

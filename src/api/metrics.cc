@@ -1,131 +1,185 @@
 #include "api/metrics.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <initializer_list>
 #include <iterator>
-#include <map>
+
+#include "api/metric_table.h"
+#include "base/check.h"
 
 namespace pvrdma::api {
 namespace {
 
-// The format requires all samples of one metric together, under its TYPE. Adapter names and states need no
-// escaping (config.h says which characters names have).
+constexpr std::uint64_t kMib = 1 << 20;
+
+std::string seconds(std::uint64_t us) {
+  return fmt::format("{}.{:06}", us / 1'000'000, us % 1'000'000);
+}
+
+// Removes `ending` if the text ends with it.
+bool take_ending(std::string_view& text, std::string_view ending) {
+  if (!text.ends_with(ending)) return false;
+  text.remove_suffix(ending.size());
+  return true;
+}
+
+// The format requires all samples of one metric together, under its HELP and TYPE. Names of adapters and
+// hosts, states and versions need no escaping (config.h says which characters names have).
 class Exposition {
  public:
-  void counter(std::string_view group, const snapshots::Counter& counter, std::string_view labels) {
-    add(fmt::format("pvrdma_{}_{}_total", group, counter.name), "counter", labels, counter.value);
+  using Values = std::initializer_list<std::string_view>;
+
+  // `labels` has a value for each label of the metric.
+  void add(std::string_view name, Values labels, std::uint64_t value) {
+    add(name, labels, fmt::to_string(value));
   }
-  void total(std::string_view name, std::string_view labels, std::uint64_t value) {
-    add(fmt::format("pvrdma_{}_total", name), "counter", labels, value);
+  void add(std::string_view name, Values labels, const std::string& value) {
+    const auto row =
+        std::lower_bound(metrics_.begin(), metrics_.end(), name,
+                         [](const MetricInfo& each, std::string_view wanted) { return each.name < wanted; });
+    PVRDMA_CHECK(row != metrics_.end() && row->name == name, "a metric without a row");
+    fmt::format_to(std::back_inserter(samples_[static_cast<std::size_t>(row - metrics_.begin())]),
+                   "{}{} {}\n", name, label_set(*row, labels), value);
   }
-  void gauge(std::string_view name, std::string_view labels, std::uint64_t value) {
-    add(fmt::format("pvrdma_{}", name), "gauge", labels, value);
+  void group(const snapshots::CounterGroup& group, Values labels) {
+    for (const auto& [name, value] : group.counters) {
+      std::string_view base = name;
+      if (take_ending(base, "_us")) {
+        add(fmt::format("pvrdma_{}_{}_seconds_total", group.name, base), labels, seconds(value));
+      } else {
+        add(fmt::format("pvrdma_{}_{}_total", group.name, base), labels, value);
+      }
+    }
   }
+
   std::string text() const {
     std::string all;
-    for (const auto& [name, metric] : metrics_) {
-      fmt::format_to(std::back_inserter(all), "# TYPE {} {}\n{}", name, metric.type, metric.samples);
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      if (samples_[i].empty()) continue;
+      const MetricInfo& row = metrics_[i];
+      fmt::format_to(std::back_inserter(all), "# HELP {} {}\n# TYPE {} {}\n{}", row.name, row.help, row.name,
+                     row.type == MetricType::kCounter ? "counter" : "gauge", samples_[i]);
     }
     return all;
   }
 
  private:
-  struct Metric {
-    std::string_view type;
-    std::string samples;
-  };
-
-  void add(const std::string& name, std::string_view type, std::string_view labels, std::uint64_t value) {
-    Metric& metric = metrics_[name];
-    metric.type = type;
-    fmt::format_to(std::back_inserter(metric.samples), "{}{} {}\n", name, labels, value);
+  static std::string label_set(const MetricInfo& row, Values values) {
+    std::string set;
+    std::string_view names = row.labels;
+    for (const std::string_view value : values) {
+      PVRDMA_CHECK(!names.empty(), "a label without a name");
+      const std::string_view name = names.substr(0, names.find(','));
+      names.remove_prefix(std::min(name.size() + 1, names.size()));
+      fmt::format_to(std::back_inserter(set), "{}{}=\"{}\"", set.empty() ? "{" : ",", name, value);
+    }
+    PVRDMA_CHECK(names.empty(), "a label without a value");
+    return set.empty() ? set : set + "}";
   }
 
-  std::map<std::string, Metric> metrics_;
+  const std::span<const MetricInfo> metrics_ = metric_table();
+  std::vector<std::string> samples_{metrics_.size()};  // by row
 };
 
-void add_store(Exposition& exposition, const control::StoreState& store) {
-  exposition.gauge("store_connected", "", store.connected ? 1 : 0);
-  exposition.total("store_edits", "", store.edits);
-  exposition.total("store_conflicts", "", store.conflicts);
-  exposition.total("store_live_conflicts", "", store.live_conflicts);
-  exposition.total("store_bad_records", "", store.bad_records);
-  exposition.total("store_resyncs", "", store.resyncs);
+// A budget in base units.
+struct ShownBudget {
+  std::string name;
+  std::uint64_t factor = 1;
+
+  // A number without a bound is infinite.
+  std::string value(std::uint64_t number) const {
+    return number > kNoBudget / factor || number == kNoBudget ? "+Inf" : fmt::to_string(number * factor);
+  }
+};
+
+ShownBudget shown(Budget budget) {
+  std::string_view name = to_text(budget);
+  if (take_ending(name, "_mib")) return {fmt::format("{}_bytes", name), kMib};
+  if (take_ending(name, "_per_s")) return {fmt::format("{}_per_second", name)};
+  return {std::string(name)};
 }
 
-void add_motions(Exposition& exposition, const motion::MotionCounters& motions) {
-  exposition.total("motion_left", "", motions.left);
-  exposition.total("motion_stayed", "", motions.stayed);
-  exposition.total("motion_came", "", motions.came);
-  exposition.total("motion_not_come", "", motions.not_come);
-  exposition.total("motion_pause_us", "", motions.pause_us);
-  exposition.total("motion_state_bytes", "", motions.state_bytes);
-  exposition.total("motion_page_bytes", "", motions.page_bytes);
-}
-
-// Host names need no escaping either.
-void add_tcp(Exposition& exposition, const transport::TcpState& tcp) {
-  exposition.gauge("tcp_listening", "", tcp.listening ? 1 : 0);
-  for (const transport::TcpPeerState& peer : tcp.peers) {
-    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.name);
-    exposition.gauge("tcp_lanes_up", label, peer.lanes_up);
-    exposition.gauge("tcp_sessions_up", label, peer.sessions_up);
-    exposition.total("tcp_reconnects", label, peer.reconnects);
+void add_adapter(Exposition& to, const snapshots::AdapterSnapshot& adapter) {
+  to.add("pvrdma_adapter_state", {adapter.name, adapter.state}, 1);
+  to.add("pvrdma_adapter_pinned_bytes", {adapter.name}, adapter.pinned_bytes);
+  for (const snapshots::Gauge& object : adapter.objects) {
+    to.add("pvrdma_adapter_objects", {adapter.name, object.name}, object.value);
+  }
+  for (const BudgetUse& each : adapter.budgets) {
+    const ShownBudget budget = shown(each.budget);
+    to.add("pvrdma_adapter_budget_use", {adapter.name, budget.name}, budget.value(each.use));
+    to.add("pvrdma_adapter_budget_limit", {adapter.name, budget.name}, budget.value(each.limit));
+    to.add("pvrdma_adapter_budget_refusals_total", {adapter.name, budget.name}, each.refused);
+  }
+  for (const snapshots::PathUse& use : adapter.paths) {
+    to.add("pvrdma_path_messages_total", {adapter.name, use.path}, use.messages);
+    to.add("pvrdma_path_payload_bytes_total", {adapter.name, use.path}, use.payload_bytes);
+  }
+  for (const snapshots::CounterGroup& group : adapter.groups) {
+    if (group.name != snapshots::kBudgetRefusals) to.group(group, {adapter.name});
   }
 }
 
-void add_hca(Exposition& exposition, const transport::HcaState& hca) {
-  exposition.gauge("hca_pinned_bytes", "", hca.pinned_bytes);
-  for (const transport::HcaPeerState& peer : hca.peers) {
-    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.name);
-    exposition.gauge("hca_up", label, peer.is_up ? 1 : 0);
-    exposition.total("hca_peer_falls", label, peer.falls);
+void add_host(Exposition& to, const snapshots::Snapshot& snapshot) {
+  for (const BudgetUse& each : snapshot.totals) {
+    const ShownBudget budget = shown(each.budget);
+    to.add("pvrdma_budget_use", {budget.name}, budget.value(each.use));
+    to.add("pvrdma_budget_limit", {budget.name}, budget.value(each.limit));
+    to.add("pvrdma_budget_refusals_total", {budget.name}, each.refused);
+  }
+  for (const snapshots::CounterGroup& group : snapshot.host) {
+    if (group.name != snapshots::kTotalBudgetRefusals) to.group(group, {});
+  }
+}
+
+void add_member(Exposition& to, const MemberMetrics& member) {
+  const control::StoreState& store = member.store;
+  to.add("pvrdma_store_connected", {}, store.connected ? 1 : 0);
+  to.add("pvrdma_store_edits_total", {}, store.edits);
+  to.add("pvrdma_store_conflicts_total", {}, store.conflicts);
+  to.add("pvrdma_store_live_conflicts_total", {}, store.live_conflicts);
+  to.add("pvrdma_store_bad_records_total", {}, store.bad_records);
+  to.add("pvrdma_store_resyncs_total", {}, store.resyncs);
+  const motion::MotionCounters& motions = member.motions;
+  to.add("pvrdma_motion_left_total", {}, motions.left);
+  to.add("pvrdma_motion_stayed_total", {}, motions.stayed);
+  to.add("pvrdma_motion_came_total", {}, motions.came);
+  to.add("pvrdma_motion_not_come_total", {}, motions.not_come);
+  to.add("pvrdma_motion_pause_seconds_total", {}, seconds(motions.pause_us));
+  to.add("pvrdma_motion_state_bytes_total", {}, motions.state_bytes);
+  to.add("pvrdma_motion_page_bytes_total", {}, motions.page_bytes);
+}
+
+void add_peers(Exposition& to, const snapshots::Snapshot& snapshot) {
+  to.add("pvrdma_tcp_listening", {}, snapshot.tcp.listening ? 1 : 0);
+  for (const transport::TcpPeerState& peer : snapshot.tcp.peers) {
+    to.add("pvrdma_tcp_lanes_up", {peer.name}, peer.lanes_up);
+    to.add("pvrdma_tcp_sessions_up", {peer.name}, peer.sessions_up);
+    to.add("pvrdma_tcp_reconnects_total", {peer.name}, peer.reconnects);
+  }
+  to.add("pvrdma_hca_pinned_bytes", {}, snapshot.hca.pinned_bytes);
+  for (const transport::HcaPeerState& peer : snapshot.hca.peers) {
+    to.add("pvrdma_hca_up", {peer.name}, peer.is_up ? 1 : 0);
+    to.add("pvrdma_hca_peer_falls_total", {peer.name}, peer.falls);
   }
 }
 
 }  // namespace
 
-std::string metrics_text(const snapshots::Snapshot& snapshot, std::string_view version,
-                         const std::optional<MemberMetrics>& member) {
+std::string metrics_text(const Measured& measured) {
   Exposition exposition;
-  exposition.gauge("build_info", fmt::format("{{version=\"{}\"}}", version), 1);
-  for (const snapshots::AdapterSnapshot& adapter : snapshot.adapters) {
-    const std::string label = fmt::format("{{adapter=\"{}\"}}", adapter.name);
-    exposition.gauge("adapter_state",
-                     fmt::format("{{adapter=\"{}\",state=\"{}\"}}", adapter.name, adapter.state), 1);
-    exposition.gauge("adapter_pinned_bytes", label, adapter.pinned_bytes);
-    for (const snapshots::Gauge& object : adapter.objects) {
-      exposition.gauge("adapter_objects",
-                       fmt::format("{{adapter=\"{}\",kind=\"{}\"}}", adapter.name, object.name),
-                       object.value);
-    }
-    for (const BudgetUse& budget : adapter.budgets) {
-      const std::string which =
-          fmt::format("{{adapter=\"{}\",budget=\"{}\"}}", adapter.name, to_text(budget.budget));
-      exposition.gauge("adapter_budget_use", which, budget.use);
-      exposition.gauge("adapter_budget_limit", which, budget.limit);
-    }
-    for (const snapshots::PathUse& use : adapter.paths) {
-      const std::string path = fmt::format("{{adapter=\"{}\",path=\"{}\"}}", adapter.name, use.path);
-      exposition.total("path_messages", path, use.messages);
-      exposition.total("path_payload_bytes", path, use.payload_bytes);
-    }
-    for (const snapshots::CounterGroup& group : adapter.groups) {
-      for (const snapshots::Counter& counter : group.counters) exposition.counter(group.name, counter, label);
-    }
+  exposition.add("pvrdma_build_info", {measured.version}, 1);
+  for (const tls::CertificateState& each : measured.certificates) {
+    exposition.add("pvrdma_certificate_not_after_seconds", {each.use}, each.not_after_s);
   }
-  for (const BudgetUse& total : snapshot.totals) {
-    const std::string which = fmt::format("{{budget=\"total_{}\"}}", to_text(total.budget));
-    exposition.gauge("budget_use", which, total.use);
-    exposition.gauge("budget_limit", which, total.limit);
+  for (const snapshots::AdapterSnapshot& adapter : measured.snapshot.adapters) {
+    add_adapter(exposition, adapter);
   }
-  for (const snapshots::CounterGroup& group : snapshot.host) {
-    for (const snapshots::Counter& counter : group.counters) exposition.counter(group.name, counter, "");
-  }
-  if (member) {
-    add_store(exposition, member->store);
-    add_motions(exposition, member->motions);
-    add_tcp(exposition, snapshot.tcp);
-    add_hca(exposition, snapshot.hca);
+  add_host(exposition, measured.snapshot);
+  if (measured.member) {
+    add_member(exposition, *measured.member);
+    add_peers(exposition, measured.snapshot);
   }
   return exposition.text();
 }

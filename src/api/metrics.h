@@ -1,21 +1,16 @@
-// A Snapshot in Prometheus' text format (version 0.0.4). Thread: any thread.
-// Names: pvrdma_GROUP_COUNTER_total{adapter="…"} for an adapter's counters, pvrdma_GROUP_COUNTER_total for
-// the host's counters, and the gauges pvrdma_adapter_state, pvrdma_adapter_objects and pvrdma_build_info. For
-// each budget: pvrdma_adapter_budget_use and pvrdma_adapter_budget_limit{adapter="…",budget="qps"}; for all
-// adapters together pvrdma_budget_use and pvrdma_budget_limit{budget="total_qps"}. For each path:
-// pvrdma_path_messages_total and pvrdma_path_payload_bytes_total{adapter="…",path="tcp"}. A member of a
-// cluster also has pvrdma_store_connected, pvrdma_store_*_total, pvrdma_motion_*_total, pvrdma_tcp_listening
-// and pvrdma_hca_pinned_bytes; for each peer it has pvrdma_tcp_lanes_up, pvrdma_tcp_sessions_up,
-// pvrdma_tcp_reconnects_total, pvrdma_hca_up and pvrdma_hca_peer_falls_total.
+// A Snapshot in Prometheus' text format (version 0.0.4). metric_table.h has the metrics. Counters of a group
+// are pvrdma_GROUP_COUNTER_total; those in microseconds ("_us") are shown in seconds. Thread: any thread.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "control/plane/plane.h"
 #include "motion/motion_service.h"
 #include "snapshots/snapshot.h"
+#include "tls/certificates.h"
 
 namespace pvrdma::api {
 
@@ -25,8 +20,12 @@ struct MemberMetrics {
   motion::MotionCounters motions;
 };
 
-// `member` is empty if the daemon is not a member of a cluster.
-std::string metrics_text(const snapshots::Snapshot& snapshot, std::string_view version,
-                         const std::optional<MemberMetrics>& member = std::nullopt);
+struct Measured {
+  const snapshots::Snapshot& snapshot;
+  std::string_view version;
+  std::vector<tls::CertificateState> certificates = {};
+  std::optional<MemberMetrics> member = std::nullopt;  // empty: the daemon is not a member of a cluster
+};
+std::string metrics_text(const Measured& measured);
 
 }  // namespace pvrdma::api

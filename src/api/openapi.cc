@@ -75,12 +75,14 @@ std::string openapi_json(const std::vector<Route>& routes, std::string_view vers
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     paths[std::string(route.path)][method] = operation(route, components);
   }
-  const Json refusal{
-      {"description",
-       "Refused: 400 a mistake in the request, 401 no token, 403 a foreign Host or Origin, 404 no "
-       "such thing or no cluster, 409 a rule or the state forbids it, 415 the body's type is not "
-       "application/json, 503 the store or the daemon is busy or cannot be reached"},
-      {"content", {{"application/json", {{"schema", schema_for<ErrorAnswer>(components)}}}}}};
+  const Json refusal{{"description",
+                      "Refused: 400 a mistake in the request, for instance an unknown parameter, 401 no "
+                      "token, 403 a token for reading only, or a foreign Host "
+                      "or Origin, 404 no "
+                      "such thing or no cluster, 405 HEAD of a stream, 409 a rule or the state forbids it, "
+                      "415 the body's type is not "
+                      "application/json, 503 the store or the daemon is busy or cannot be reached"},
+                     {"content", {{"application/json", {{"schema", schema_for<ErrorAnswer>(components)}}}}}};
   const Json document{
       {"openapi", "3.0.3"},
       {"info",
@@ -95,7 +97,9 @@ std::string openapi_json(const std::vector<Route>& routes, std::string_view vers
         {"responses", {{"Refusal", refusal}}},
         {"securitySchemes",
          {{"token",
-           {{"type", "http"}, {"scheme", "bearer"}, {"description", "Over TCP only: [api] token_file"}}}}}}}};
+           {{"type", "http"},
+            {"scheme", "bearer"},
+            {"description", "Over TCP only: [api] token_file, or read_token_file for GET"}}}}}}}};
   return document.dump() + "\n";
 }
 

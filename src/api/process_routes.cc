@@ -1,7 +1,6 @@
 #include "api/process_routes.h"
 
 #include <ctime>
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <utility>
 
@@ -27,15 +26,6 @@ ProcessAnswer process_now(std::string_view version, bool in_cluster,
           .open_files_max = soft_limit(RLIMIT_NOFILE),
           .locked_bytes_max = soft_limit(RLIMIT_MEMLOCK),
           .certificates = std::move(certificates)};
-}
-
-std::string certificate_metrics(const std::vector<tls::CertificateState>& certificates) {
-  std::string text;
-  for (const tls::CertificateState& each : certificates) {
-    text +=
-        fmt::format("pvrdma_certificate_not_after_seconds{{use=\"{}\"}} {}\n", each.use, each.not_after_s);
-  }
-  return text.empty() ? text : "# TYPE pvrdma_certificate_not_after_seconds gauge\n" + text;
 }
 
 void add_process_routes(Router& router, const ApiParts& parts) {

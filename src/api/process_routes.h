@@ -26,9 +26,6 @@ struct ProcessAnswer {
 ProcessAnswer process_now(std::string_view version, bool in_cluster,
                           std::vector<tls::CertificateState> certificates);
 
-// The gauge of each certificate in Prometheus' text format; "": there is no certificate.
-std::string certificate_metrics(const std::vector<tls::CertificateState>& certificates);
-
 }  // namespace pvrdma::api
 
 namespace pvrdma::schema {

@@ -18,13 +18,5 @@ TEST(ProcessAnswer, HasTheLimitsAndTheClockOfThisProcess) {
   EXPECT_EQ(now.certificates.at(0).file, "/etc/a.pem");
 }
 
-TEST(CertificateMetrics, AreOneGaugeForEachUse) {
-  EXPECT_EQ(certificate_metrics({}), "");
-  EXPECT_EQ(certificate_metrics({{"tcp", "/a", 1767225600}, {"api", "/b", 5}}),
-            "# TYPE pvrdma_certificate_not_after_seconds gauge\n"
-            "pvrdma_certificate_not_after_seconds{use=\"tcp\"} 1767225600\n"
-            "pvrdma_certificate_not_after_seconds{use=\"api\"} 5\n");
-}
-
 }  // namespace
 }  // namespace pvrdma::api

@@ -18,6 +18,15 @@ bool matches(const Route& route, const std::vector<std::string_view>& path) {
                     });
 }
 
+Reply refuse_parameter(const Route& route, const Call& call, std::string_view name) {
+  constexpr std::size_t kShownBytes = 64;
+  return refuse(
+      ErrorKind::kInvalid,
+      fmt::format("{} {} has no parameter \"{}\": {}", call.method, call.path, name.substr(0, kShownBytes),
+                  route.query.empty() ? "it has no parameters at all, leave it out"
+                                      : fmt::format("it knows only {}", route.query)));
+}
+
 int status_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kInvalid:
@@ -69,13 +78,37 @@ const Route* Router::find(std::string_view method, const std::vector<std::string
   return route == routes_.end() ? nullptr : &*route;
 }
 
+const Route* Router::find_stream(const std::vector<std::string_view>& path) const {
+  const auto route = std::find_if(routes_.begin(), routes_.end(),
+                                  [&](const Route& each) { return each.streams && matches(each, path); });
+  return route == routes_.end() ? nullptr : &*route;
+}
+
 std::size_t Router::binary_bytes_max(std::string_view method, std::string_view path) const {
   const Route* const route = find(method, segments(path));
   return route == nullptr ? 0 : route->binary_bytes_max;
 }
 
+std::optional<Reply> Router::refuse_role(Role role, std::string_view method, std::string_view path) {
+  if (role == Role::kAdministrator || method == "GET" || method == "HEAD") return std::nullopt;
+  return refuse(403,
+                fmt::format("the token of [api] read_token_file permits only GET: {} {} needs the token of "
+                            "[api] token_file",
+                            method, path));
+}
+
 Reply Router::answer(Call call) const {
+  if (auto refusal = refuse_role(call.role, call.method, call.path)) return *std::move(refusal);
   const auto path = segments(call.path);
+  if (call.method == "HEAD") {
+    if (const Route* const streaming = find_stream(path)) {
+      Reply refusal = refuse(405, fmt::format("the answer of {} is a stream, which HEAD would begin: send {}",
+                                              call.path, streaming->method));
+      refusal.allow = streaming->method;
+      return refusal;
+    }
+    call.method = "GET";
+  }
   const Route* const route = find(call.method, path);
   if (route == nullptr) {
     return refuse(ErrorKind::kNotFound,
@@ -92,6 +125,9 @@ Reply Router::answer(Call call) const {
       return refuse(ErrorKind::kInvalid, fmt::format("{}: a name is {}", path[i], kNameRule));
     }
     call.names.emplace_back(path[i]);
+  }
+  for (const auto& [name, value] : call.query) {
+    if (name != route->query || name.empty()) return refuse_parameter(*route, call, name);
   }
   if (route->query_required && call.parameter(std::string(route->query)).empty()) {
     return refuse(ErrorKind::kInvalid, fmt::format("{} {} needs the parameter {}: add ?{}=VALUE", call.method,

@@ -5,16 +5,34 @@
 // Thread: built by one thread; answer() any thread.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/byte_stream.h"
 #include "base/result.h"
+#include "base/words.h"
 #include "schema/rules.h"
+
+namespace pvrdma {
+namespace api {
+
+// What a client may do. kReadOnly: GET of each route, and nothing else.
+enum class Role : std::uint8_t { kReadOnly, kAdministrator };
+
+}  // namespace api
+
+template <>
+inline constexpr std::array kWords<api::Role>{Word{"read-only", api::Role::kReadOnly},
+                                              Word{"administrator", api::Role::kAdministrator}};
+
+}  // namespace pvrdma
 
 namespace pvrdma::api {
 
@@ -33,6 +51,7 @@ struct Reply {
   std::string text;
   std::string type = "application/json";
   std::shared_ptr<ByteStream> stream = nullptr;  // sent instead of `text`
+  std::string_view allow = {};                   // of status 405: the method that the path has
 };
 
 // `json` has no final newline.
@@ -44,6 +63,7 @@ Reply refuse(const Error& error);
 Reply refuse(int status, std::string_view sentence);
 
 struct Call {
+  Role role = Role::kAdministrator;
   std::string method;
   std::string path;                               // decoded, without the query
   std::multimap<std::string, std::string> query;  // decoded
@@ -67,6 +87,7 @@ struct Route {
   bool query_required = false;
   bool of_cluster = false;           // only a member of a cluster answers
   std::size_t binary_bytes_max = 0;  // of a body of bytes; 0: the body is JSON, at most kBodyBytesMax
+  bool streams = false;              // the answer is a stream
 };
 
 class Router {
@@ -75,13 +96,18 @@ class Router {
   explicit Router(Membership membership) : membership_(membership) {}
 
   void add(Route route);
+  // HEAD is answered as GET; the caller leaves out the body.
   Reply answer(Call call) const;
+  // The refusal of a request that the role does not permit. answer() makes it, too; a caller that asks before
+  // saves reading the body.
+  static std::optional<Reply> refuse_role(Role role, std::string_view method, std::string_view path);
   // The limit of the route for such a request. 0 if there is no such route.
   std::size_t binary_bytes_max(std::string_view method, std::string_view path) const;
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
   const Route* find(std::string_view method, const std::vector<std::string_view>& path) const;
+  const Route* find_stream(const std::vector<std::string_view>& path) const;
 
   const Membership membership_;
   std::vector<Route> routes_;

@@ -297,6 +297,104 @@ TEST_F(OpenApi, IsWellFormed) {
             "#/components/schemas/Vm");
 }
 
+// A path of the route: each variable is "x".
+std::string some_path(const Route& route) {
+  std::string path(route.path);
+  for (std::size_t at = path.find('{'); at != std::string::npos; at = path.find('{')) {
+    path.replace(at, path.find('}') - at + 1, "x");
+  }
+  return path;
+}
+
+TEST(Roles, ReadOnlyIsGetOfEachRouteAndNothingElse) {
+  const FakeMember member;
+  FakeHost host;
+  const Router router = make_router(host.parts(member.plane.get()));
+  for (const Route& route : router.routes()) {
+    Call asked = call(std::string(route.method), some_path(route));
+    asked.role = Role::kReadOnly;
+    const Reply reply = router.answer(asked);
+    if (route.method == "GET") {
+      EXPECT_NE(reply.status, 403) << route.path;
+    } else {
+      EXPECT_EQ(reply.status, 403) << route.method << " " << route.path;
+      EXPECT_THAT(reply.text, HasSubstr("[api] token_file")) << route.path;
+    }
+  }
+  for (const char* method : {"POST", "PUT", "get", "OPTIONS", ""}) {
+    Call asked = call(method, "/v1/version");
+    asked.role = Role::kReadOnly;
+    EXPECT_EQ(router.answer(asked).status, 403) << method;
+  }
+}
+
+TEST(Parameters, EachRouteRefusesUnknownOnes) {
+  const FakeMember member;
+  FakeHost host;
+  const Router router = make_router(host.parts(member.plane.get()));
+  for (const Route& route : router.routes()) {
+    for (const char* name : {"dry_run", "Adapter", ""}) {
+      Call asked = call(std::string(route.method), some_path(route));
+      asked.query = {{name, "true"}};
+      if (!route.query.empty()) asked.query.emplace(route.query, "true");
+      const Reply reply = router.answer(asked);
+      EXPECT_EQ(reply.status, 400) << route.method << " " << route.path;
+      EXPECT_THAT(Json::parse(reply.text)["error"].get<std::string>(),
+                  HasSubstr("has no parameter \"" + std::string(name) + "\": it "))
+          << route.path;
+    }
+  }
+  EXPECT_TRUE(member.plane->inventory()->switches.empty());
+}
+
+TEST(Parameters, TheRefusalNamesThemAndWhatTheRouteKnows) {
+  FakeHost host;
+  const Router router = make_router(host.parts());
+  Call asked = call("GET", "/v1/qps");
+  asked.query = {{"vm", "VM-01"}};
+  EXPECT_EQ(router.answer(asked).text,
+            "{\"error\":\"GET /v1/qps has no parameter \\\"vm\\\": it knows only adapter\"}\n");
+  asked.path = "/v1/adapters";
+  EXPECT_EQ(
+      router.answer(asked).text,
+      "{\"error\":\"GET /v1/adapters has no parameter \\\"vm\\\": it has no parameters at all, leave it "
+      "out\"}\n");
+  asked.query = {{std::string(10'000, 'x'), ""}};
+  EXPECT_LT(router.answer(asked).text.size(), 200U);
+}
+
+TEST(Head, IsGetExceptOfStreams) {
+  FakeHost host;
+  const Router router = make_router(host.parts());
+  EXPECT_EQ(router.answer(call("HEAD", "/v1/version")).text, router.answer(call("GET", "/v1/version")).text);
+  std::size_t streams = 0;
+  for (const Route& route : router.routes()) {
+    const Reply reply = router.answer(call("HEAD", some_path(route)));
+    if (route.streams) {
+      ++streams;
+      EXPECT_EQ(reply.status, 405) << route.path;
+      EXPECT_EQ(reply.allow, route.method);
+      EXPECT_EQ(reply.stream, nullptr);
+    } else {
+      EXPECT_NE(reply.status, 405) << route.path;
+    }
+  }
+  EXPECT_EQ(streams, 2U) << "captures and checkpoints";
+}
+
+TEST(Version, TellsTheHostTheRoleAndTheFeatures) {
+  const FakeMember member;
+  FakeHost host;
+  ApiParts parts = host.parts(member.plane.get());
+  parts.injects_faults = true;
+  const Router router = make_router(parts);
+  Call asked = call("GET", "/v1/version");
+  asked.role = Role::kReadOnly;
+  EXPECT_EQ(Json::parse(router.answer(asked).text),
+            Json::parse(R"({"version": "1.2.3", "api": "v1", "host": "esx-01", "role": "read-only",
+                            "features": ["faults"]})"));
+}
+
 // --- Tests that need no socket ---
 
 TEST(RdmaStats, AreReadOnTheHostThatHasTheDevice) {

@@ -39,6 +39,7 @@ struct ApiParts {
   control::Plane* plane = nullptr;
   motion::MotionService* motions = nullptr;
   std::string sysfs = "/sys";
+  bool injects_faults = false;
   // Called when the API answers.
   std::function<std::vector<tls::CertificateState>()> certificates = [] {
     return std::vector<tls::CertificateState>();

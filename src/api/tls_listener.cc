@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fmt/core.h>
 #include <netinet/in.h>
+#include <optional>
 #include <strings.h>
 #include <sys/socket.h>
 #include <system_error>
@@ -36,29 +37,38 @@ Result<Fd> make_socket(const control::ApiTcpConfig& config) {
   return fd;
 }
 
-bool has_token(const httplib::Request& request, const std::string& token) {
+struct Tokens {
+  std::string full;
+  std::string read_only;  // empty: there is none
+};
+
+std::optional<Role> role_of(const httplib::Request& request, const Tokens& tokens) {
   constexpr std::string_view kScheme = "Bearer ";
-  if (request.get_header_value_count("Authorization") != 1) return false;
-  const std::string given = request.get_header_value("Authorization");
-  return given.size() >= kScheme.size() && ::strncasecmp(given.data(), kScheme.data(), kScheme.size()) == 0 &&
-         tls::is_same_secret(std::string_view(given).substr(kScheme.size()), token);
+  if (request.get_header_value_count("Authorization") != 1) return std::nullopt;
+  const std::string header = request.get_header_value("Authorization");
+  if (header.size() <= kScheme.size() || ::strncasecmp(header.data(), kScheme.data(), kScheme.size()) != 0)
+    return std::nullopt;
+  const std::string_view given = std::string_view(header).substr(kScheme.size());
+  if (tls::is_same_secret(given, tokens.full)) return Role::kAdministrator;
+  if (tls::is_same_secret(given, tokens.read_only)) return Role::kReadOnly;
+  return std::nullopt;
 }
 
 class Requests final : public Dispatcher {
  public:
-  Requests(const Router& router, std::string token, const tls::Context& context)
+  Requests(const Router& router, Tokens tokens, const tls::Context& context)
       : Dispatcher(
             router,
             [&context](const std::string& name) {
               return is_no_dns_name(name) || context.is_certified_as(name);
             },
-            [token = std::move(token)](const httplib::Request& request,
-                                       httplib::Response& response) -> std::optional<Reply> {
-              if (has_token(request, token)) return std::nullopt;
+            [tokens = std::move(tokens)](const httplib::Request& request,
+                                         httplib::Response& response) -> Admission {
+              if (const auto role = role_of(request, tokens)) return *role;
               response.set_header("WWW-Authenticate", "Bearer realm=\"pvrdmad\"");
               return refuse(401,
                             "over TCP each request needs the header Authorization: Bearer TOKEN, with what "
-                            "[api] token_file holds");
+                            "[api] token_file holds, or for GET read_token_file");
             }) {}
 };
 
@@ -76,7 +86,7 @@ struct TlsListener::Impl {
   Impl(const control::ApiTcpConfig& config, const Router& router, std::unique_ptr<tls::Context> context,
        Fd fd)
       : context_(std::move(context)),
-        requests_(router, config.token, *context_),
+        requests_(router, {config.token, config.read_token}, *context_),
         fd_(std::move(fd)),
         threads_("API over TCP", kThreads, [this](Fd connection, const std::atomic<bool>& closing) {
           serve(std::move(connection), closing);

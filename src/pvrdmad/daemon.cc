@@ -229,6 +229,7 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
                                      .hca_checker = nic_checks_,
                                      .plane = membership_ != nullptr ? membership_->plane() : nullptr,
                                      .motions = motions_.get(),
+                                     .injects_faults = config.daemon.fault_injection,
                                      .certificates = [this] { return certificates_.states(); }},
                                     config.api);
   if (!api) return Failure(std::move(api).error());

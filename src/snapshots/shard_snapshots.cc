@@ -195,7 +195,7 @@ AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   }
   adapter.groups = {verbs_group(info.verbs_counters), device_group(info.device_counters),
                     command_error_group(info.device_counters.command_errors),
-                    budget_group("budget_refusals", info.budgets), port_group(copy.port)};
+                    budget_group(kBudgetRefusals, info.budgets), port_group(copy.port)};
   return adapter;
 }
 
@@ -264,7 +264,7 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
                      {"gids_lost", copied->gids_lost}}},
                    transport_group(copied->local_name, copied->local),
                    shard_group(copied->loop),
-                   budget_group("total_budget_refusals", copied->totals)};
+                   budget_group(kTotalBudgetRefusals, copied->totals)};
   if (copied->tcp) {
     snapshot.tcp = copied->tcp->state;
     snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));

@@ -26,6 +26,10 @@ struct CounterGroup {
   std::vector<Counter> counters;
 };
 
+// Groups whose counters `budgets` and `totals` have, too.
+inline constexpr std::string_view kBudgetRefusals = "budget_refusals";
+inline constexpr std::string_view kTotalBudgetRefusals = "total_budget_refusals";
+
 struct GidSnapshot {
   std::uint32_t index = 0;
   std::string gid;

@@ -394,3 +394,87 @@ def test_hardware_versions_that_are_missing(versions: Path, name: str) -> None:
     write(versions, name, CLEAN.get(name, "# Nothing.\n"))
     [found] = findings(versions)
     assert found.startswith(f"{name}:1: the hardware versions are missing; write ")
+
+
+# --- Metrics. ---
+
+METRIC_ROWS = """constexpr MetricInfo kMetrics[] = {
+    {"pvrdma_a_total", kCounter, "", "adapter,path", "Things that "
+     "came"},
+    {"pvrdma_b_bytes", kGauge, "bytes", "", "Memory"},
+};
+"""
+METRIC_PAGE = """# Metrics
+
+| `pvrdma_a_total` | counter | `adapter`, `path` | Things that came |
+| `pvrdma_b_bytes` | gauge |  | Memory |
+"""
+
+
+def write_metrics(tree: Path, page: str = METRIC_PAGE) -> None:
+    """A table of metrics, and its page."""
+    write(tree, "src/api/metric_table.cc", METRIC_ROWS)
+    write(tree, "docs/architecture.md", ARCHITECTURE.replace("| `src/top/`", "| `src/api/` | HTTP | base |\n| `src/top/`"))
+    write(tree, "docs/metrics.md", page)
+
+
+def test_metrics_that_the_page_has(tree: Path) -> None:
+    write_metrics(tree)
+    write(tree, "docs/api.md", "It has `pvrdma_a_total`.\n")
+    assert [line for line in findings(tree) if "formatted" not in line] == []
+
+
+@pytest.mark.parametrize(("old", "new", "what"), [
+    ("| `pvrdma_b_bytes` | gauge |  | Memory |\n", "", "1: pvrdma_b_bytes has no row; write | `pvrdma_b_bytes` | gauge |  | Memory |"),
+    ("counter", "gauge", "3: pvrdma_a_total differs from "),
+    ("`path`", "`peer`", "3: pvrdma_a_total differs from "),
+    ("came", "went", "3: pvrdma_a_total differs from "),
+    ("# Metrics", "# Metrics\n\n| `pvrdma_c_total` | counter |  | Gone |", "3: there is no metric pvrdma_c_total; "),
+    ("| `pvrdma_b", "| `pvrdma_b_bytes` | gauge |  | Memory |\n| `pvrdma_b", "5: pvrdma_b_bytes has two rows; "),
+])
+def test_a_page_that_differs_from_the_metrics(tree: Path, old: str, new: str, what: str) -> None:
+    write_metrics(tree, METRIC_PAGE.replace(old, new, 1))
+    assert any(line.startswith(f"docs/metrics.md:{what}") for line in findings(tree))
+
+
+def test_a_metric_that_does_not_exist(tree: Path) -> None:
+    write_metrics(tree)
+    write(tree, "docs/man/it.8", "See\npvrdma_a_bytes_total and pvrdma_b_bytes.\n")
+    assert any(line.startswith("docs/man/it.8:2: there is no metric pvrdma_a_bytes_total; ") for line in findings(tree))
+
+
+ALERTS = """groups:
+  - name: a
+    rules:
+      - alert: One
+        expr: rate(pvrdma_a_total{path="tcp"}[5m]) > 0
+        annotations:
+          summary: "{{ $labels.instance }} {{ $labels.adapter }}"
+      - alert: Two
+        expr: >-
+          pvrdma_b_bytes
+          > 5
+        for: 5m
+"""
+DASHBOARD = """{"panels": [{"targets": [{"expr": "sum by (path) (pvrdma_a_total{adapter=~\\"$vm\\"})", "legendFormat": "{{path}}"}]}],
+ "templating": {"list": [{"query": "label_values(pvrdma_a_total, adapter)"}]}}
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "what"), [
+    ("", "", ""),
+    ("pvrdma_b_bytes", "pvrdma_c_bytes", "pvrdma-alerts.yml:8: there is no metric pvrdma_c_bytes; "),
+    ('{path="tcp"}', '{peer="tcp"}', "pvrdma-alerts.yml:4: pvrdma_a_total has no label peer; "),
+    ("$labels.adapter", "$labels.peer", "pvrdma-alerts.yml:4: no metric of the query has the label peer; "),
+    ("(pvrdma_a_total{adapter", "(pvrdma_a{adapter", "grafana-dashboard.json:1: there is no metric pvrdma_a; "),
+    ("adapter=~", "vm=~", "grafana-dashboard.json:1: pvrdma_a_total has no label vm; "),
+    ("by (path)", "by (paths)", "grafana-dashboard.json:1: no metric of the query has the label paths; "),
+    ("{{path}}", "{{peer}}", "grafana-dashboard.json:1: no metric of the query has the label peer; "),
+    ("total, adapter)", "total, vm)", "grafana-dashboard.json:2: no metric of the query has the label vm; "),
+])
+def test_queries_name_metrics_and_labels_that_exist(tree: Path, old: str, new: str, what: str) -> None:
+    write_metrics(tree)
+    write(tree, "packaging/monitoring/pvrdma-alerts.yml", ALERTS.replace(old, new, 1) if old else ALERTS)
+    write(tree, "packaging/monitoring/grafana-dashboard.json", DASHBOARD.replace(old, new, 1) if old else DASHBOARD)
+    found = [line for line in findings(tree) if "formatted" not in line]
+    assert len(found) == bool(what) and all(line.startswith(f"packaging/monitoring/{what}") for line in found), found

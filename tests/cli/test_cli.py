@@ -383,8 +383,8 @@ def test_adapter_get_shows_use_and_limit_of_each_budget(tmp_path: Path) -> None:
         assert "   Budget commands_per_s: 0 of 20000\n" in text
         metrics = metrics_of(daemon)
         assert 'pvrdma_adapter_budget_limit{adapter="VM-01",budget="qps"} 100\n' in metrics
-        assert 'pvrdma_budget_limit{budget="total_qps"} 500\n' in metrics
-        assert 'pvrdma_budget_refusals_qps_total{adapter="VM-01"} 0\n' in metrics
+        assert 'pvrdma_budget_limit{budget="qps"} 500\n' in metrics
+        assert 'pvrdma_adapter_budget_refusals_total{adapter="VM-01",budget="qps"} 0\n' in metrics
     finally:
         daemon.process.kill()
         daemon.process.communicate()

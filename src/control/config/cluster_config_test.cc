@@ -89,6 +89,7 @@ TEST_F(ClusterConfigTest, ReadsEverythingThereIs) {
   for (const char* name : {"ca", "crt", "key"}) file(name, "pem");
   file("password", "secret\nmore\n");
   file("token", "0123456789abcdef\n");
+  file("read_token", "fedcba9876543210\n");
   const auto config = load(R"([host]
 name = "esx-01"
 vmnics = ["eth1", "eth2"]
@@ -114,6 +115,7 @@ listen = "[fd00::1]:8443"
 certificate = "FOLDER/crt"
 key = "FOLDER/key"
 token_file = "FOLDER/token"
+read_token_file = "FOLDER/read_token"
 )");
   ASSERT_TRUE(config) << config.error().message;
   const ClusterConfig& cluster = *config->cluster;
@@ -132,13 +134,19 @@ token_file = "FOLDER/token"
   EXPECT_EQ(config->api->address.to_string(), "fd00::1");
   EXPECT_EQ(config->api->port, 8443);
   EXPECT_EQ(config->api->token, "0123456789abcdef");
+  EXPECT_EQ(config->api->read_token, "fedcba9876543210");
 }
 
 TEST_F(ClusterConfigTest, NamesEachMistake) {
   file("pem", "pem");
   file("empty", "");
   file("short", "0123456789abcde\n");
+  file("token", "0123456789abcdef\n");
   const std::string host = "[host]\nname = \"esx-01\"\n";
+  const std::string api =
+      host +
+      "[api]\nlisten = \"10.0.0.1:1\"\ncertificate = \"FOLDER/pem\"\nkey = \"FOLDER/pem\"\n"
+      "token_file = \"FOLDER/token\"\n";
   const std::pair<std::string, std::string> cases[] = {
       {"[host]\n", "pvrdmad.toml:1: [host] lacks name: add name = \"esx-01\""},
       {"[host]\nname = \"e/1\"\n",
@@ -194,6 +202,12 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
       {host + "[api]\nlisten = \"10.0.0.1:1\"\ncertificate = \"FOLDER/pem\"\nkey = \"FOLDER/pem\"\n"
               "token_file = \"FOLDER/empty\"\n",
        "pvrdmad.toml:7: [api] token_file = \"empty\" is empty: write the secret into its first line"},
+      {api + "read_token_file = \"FOLDER/short\"\n",
+       "pvrdmad.toml:8: [api] read_token_file = \"short\" holds no token: its first line must have 16 to 256 "
+       "visible characters"},
+      {api + "read_token_file = \"FOLDER/token\"\n",
+       "pvrdmad.toml:8: [api] read_token_file = \"token\" holds the token of token_file, with which a client "
+       "may do everything: write another token into it"},
   };
   for (const auto& [toml, sentence] : cases) EXPECT_EQ(mistake(toml), sentence) << toml;
 }

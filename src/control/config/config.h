@@ -84,7 +84,8 @@ struct ApiTcpConfig {
   std::uint16_t port = 0;
   std::string certificate;  // PEM files
   std::string key;
-  std::string token;  // 16 to 256 visible characters
+  std::string token;       // 16 to 256 visible characters
+  std::string read_token;  // the same, for a client that may only read; empty: there is none
 };
 
 // The link that carries the RoCE frames of one segment, by which its adapters reach native endpoints.

@@ -71,6 +71,8 @@ void check(const Config& config) {
   }
   if (config.api) {
     PVRDMA_CHECK(config.api->token.size() >= 16 && config.api->token.size() <= 256, "a token worth the name");
+    PVRDMA_CHECK(config.api->read_token != config.api->token && config.api->read_token.size() <= 256,
+                 "the token for reading is another one");
   }
 }
 

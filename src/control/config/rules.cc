@@ -101,6 +101,19 @@ Result<std::optional<ClusterConfig>> read_cluster(const Document& document) {
   return *std::move(cluster);
 }
 
+Result<ApiTcpConfig> read_api(const Section& section) {
+  auto api = read_section<ApiTable>(section);
+  if (!api) return Failure(std::move(api).error());
+  if (api->read_token == api->token) {
+    return wrong(section, "read_token_file",
+                 "holds the token of token_file, with which a client may do everything: write another token "
+                 "into it");
+  }
+  api->address = api->listen.address;
+  api->port = api->listen.port;
+  return *std::move(api);
+}
+
 Result<RoceConfig> read_roce(const Section& section, bool in_cluster, bool has_adapters) {
   auto roce = read_section<RoceConfig>(section);
   if (!roce) return roce;
@@ -218,10 +231,8 @@ Result<Config> apply_rules(const Document& document) {
     config.roce.push_back(*std::move(roce));
   }
   if (const Section* table = document.table("api")) {
-    auto api = read_section<ApiTable>(*table);
+    auto api = read_api(*table);
     if (!api) return Failure(std::move(api).error());
-    api->address = api->listen.address;
-    api->port = api->listen.port;
     config.api = *std::move(api);
   }
   if (auto unique = check_unique(document, config); !unique) return Failure(std::move(unique).error());

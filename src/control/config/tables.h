@@ -232,13 +232,14 @@ inline constexpr auto kObject<control::HcaTable> = request("[hca]",
                                                                  &control::HcaTable::require_encryption));
 
 template <>
-inline constexpr auto kObject<control::ApiTable> =
-    request("[api]",
-            field("listen", &control::ApiTable::listen, control::ListenRule{}).required(R"("10.0.0.1:8443")"),
-            field("certificate", &control::ApiTable::certificate, control::kFile)
-                .required(R"("/etc/pvrdma/api.crt")"),
-            field("key", &control::ApiTable::key, control::kFile).required(R"("/etc/pvrdma/api.key")"),
-            field("token_file", &control::ApiTable::token, control::SecretRule{control::why_no_token})
-                .required(R"("/etc/pvrdma/api.token")"));
+inline constexpr auto kObject<control::ApiTable> = request(
+    "[api]",
+    field("listen", &control::ApiTable::listen, control::ListenRule{}).required(R"("10.0.0.1:8443")"),
+    field("certificate", &control::ApiTable::certificate, control::kFile)
+        .required(R"("/etc/pvrdma/api.crt")"),
+    field("key", &control::ApiTable::key, control::kFile).required(R"("/etc/pvrdma/api.key")"),
+    field("token_file", &control::ApiTable::token, control::SecretRule{control::why_no_token})
+        .required(R"("/etc/pvrdma/api.token")"),
+    field("read_token_file", &control::ApiTable::read_token, control::SecretRule{control::why_no_token}));
 
 }  // namespace pvrdma::schema
