@@ -72,6 +72,7 @@ enum class Transfer : std::uint8_t {
   kCheckpoint,  // the end of the answer is appended to the file, which a QEMU wrote
   kRestore,     // the end of the file follows the body
   kState,       // the end of the file is the body
+  kSupport,     // the file is made from several answers
   kMotion,      // no file: the started motion is followed to its end
 };
 
@@ -132,6 +133,7 @@ Command restore_command();
 Section motion_commands();
 Section hca_commands();
 Section doctor_commands();
+Section support_commands();
 Command migrate_command();
 
 struct Grammar {

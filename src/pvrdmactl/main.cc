@@ -26,6 +26,7 @@
 #include "pvrdmactl/output.h"
 #include "pvrdmactl/parser.h"
 #include "pvrdmactl/request.h"
+#include "pvrdmactl/support_bundle.h"
 
 namespace pvrdma::ctl {
 namespace {
@@ -149,6 +150,8 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
       return restore(endpoint, command, values);
     case Transfer::kState:
       return send_state(endpoint, command, values);
+    case Transfer::kSupport:
+      return support_bundle(values, get);
     case Transfer::kMotion: {
       auto answer = follow_motion([&endpoint](const Request& request) { return send(endpoint, request); },
                                   command, values, show_progress);
