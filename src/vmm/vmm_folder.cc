@@ -1,6 +1,8 @@
 #include "vmm/vmm_folder.h"
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/core.h>
@@ -40,7 +42,9 @@ bool change_mode(const Fd& folder, mode_t mode) {
   struct stat found {};
   if (::fstat(folder.get(), &found) != 0) return false;
   if ((found.st_mode & 07777) == mode) return true;
-  return ::chmod(fmt::format("/proc/self/fd/{}", folder.get()).c_str(), mode) == 0;
+  std::array<char, 32> path{};  // a destructor calls this, so it takes no memory
+  fmt::format_to_n(path.data(), path.size() - 1, "/proc/self/fd/{}", folder.get());
+  return ::chmod(path.data(), mode) == 0;
 }
 
 // Only the owner may change the mode.
@@ -114,7 +118,8 @@ VmmFolder::~VmmFolder() {
   if (end_ != End::kRemoves) return;
   const int code = remove_folder(path_);
   if (code != 0 && code != ENOENT)
-    log::warn("the folder {} of a VM's QEMU cannot be removed ({}): remove it", path_, text_of(code));
+    log::warn("the folder {} of a VM's QEMU cannot be removed ({}): remove it", path_,
+              ::strerrordesc_np(code));
 }
 
 }  // namespace pvrdma::vmm
