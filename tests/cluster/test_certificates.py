@@ -52,10 +52,10 @@ def test_a_reload_takes_new_certificates_and_no_lane_notices(tmp_path: Path) -> 
         fleet.follow_the_guide()
 
         def peers() -> list[dict[str, object]]:
-            return [fleet[number].ctl("cluster", "get")["tcp"]["peers"][0] for number in (1, 2)]
+            return [peer for number in (1, 2) for peer in fleet[number].ctl("cluster", "get")["tcp"]["peers"]]
 
         def are_up(found: list[dict[str, object]]) -> bool:
-            return all((peer["lanes_up"], peer["sessions_up"]) == (4, 4) for peer in found)
+            return len(found) == 2 and all((peer["lanes_up"], peer["sessions_up"]) == (4, 4) for peer in found)
 
         def reload(number: int, says: str) -> None:
             before = fleet[number].logged().count(says)
