@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "abi/registers.h"
 #include "base/check.h"
@@ -61,6 +62,7 @@ DoorbellPoller::Looked DoorbellPoller::look(Instant now) {
   Looked looked;
   if (now - last_look_ >= kSlept) cold_due_ = cold_.size();
   last_look_ = now;
+  look_ = engine_.begin_look();
   const std::size_t hot = look_at_hot(kHotLooksPerTurn, looked, now);
   look_at_cold(kLooksPerTurn - hot, looked, now);
   looked.again |= cold_due_ != 0;
@@ -72,7 +74,7 @@ std::size_t DoorbellPoller::look_at_hot(std::size_t at_most, Looked& looked, Ins
   for (std::size_t left = looks; left != 0; --left) {
     if (next_hot_ >= hot_.size()) next_hot_ = 0;
     Page& page = hot_[next_hot_];
-    if (look_at(page.uar, looked, now) != News::kNone) {
+    if (look_at(page, looked, now) != News::kNone) {
       page.last_news = now;
     } else if (now - page.last_news >= kHot) {
       cold_.push_back(page);
@@ -90,18 +92,21 @@ void DoorbellPoller::look_at_cold(std::size_t at_most, Looked& looked, Instant n
   for (; left != 0; --left) {
     if (next_cold_ >= cold_.size()) next_cold_ = 0;
     if (cold_due_ != 0) --cold_due_;
-    const verbs::UarIndex uar = cold_[next_cold_].uar;
-    if (look_at(uar, looked, now) == News::kNone) {
+    Page& page = cold_[next_cold_];
+    if (look_at(page, looked, now) == News::kNone) {
       ++next_cold_;
     } else {
+      page.last_news = now;
+      hot_.push_back(page);
       remove_at(cold_, next_cold_);
-      hot_.push_back({uar, now});
     }
   }
   if (cold_.empty()) cold_due_ = 0;
 }
 
-DoorbellPoller::News DoorbellPoller::look_at(verbs::UarIndex uar, Looked& looked, Instant now) {
+DoorbellPoller::News DoorbellPoller::look_at(Page& page, Looked& looked, Instant now) {
+  const verbs::UarIndex uar = page.uar;
+  const std::uint64_t look_before = std::exchange(page.last_look, look_);
   const std::atomic_ref<std::uint64_t> words = words_of(uar);
   if (words.load(std::memory_order_relaxed) == 0) [[likely]]
     return News::kNone;
@@ -111,7 +116,7 @@ DoorbellPoller::News DoorbellPoller::look_at(verbs::UarIndex uar, Looked& looked
   bool work = false;
   if (cq_word != 0) {
     ++looked.doorbells;
-    engine_.cq_word_found(uar);
+    engine_.cq_word_found(uar, verbs::CqHandle{cq_word & abi::kDoorbellHandleMask}, look_before);
     doorbells_.ring(uar, abi::UarWord::kCq, cq_word, now);
     work = (cq_word & (abi::kCqDoorbellArm | abi::kCqDoorbellArmSolicited)) != 0;
   }

@@ -63,6 +63,7 @@ class DoorbellPoller {
   struct Page {
     verbs::UarIndex uar;
     Instant last_news;
+    std::uint64_t last_look = 0;  // as the engine counts looks
   };
   enum class News { kNone, kPoll, kWork };
 
@@ -70,7 +71,7 @@ class DoorbellPoller {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(memory_.page(uar)));
   }
   void look_after(verbs::UarIndex uar);
-  News look_at(verbs::UarIndex uar, Looked& looked, Instant now);
+  News look_at(Page& page, Looked& looked, Instant now);
   // Returns how many pages were looked at.
   std::size_t look_at_hot(std::size_t at_most, Looked& looked, Instant now);
   void look_at_cold(std::size_t at_most, Looked& looked, Instant now);
@@ -83,6 +84,7 @@ class DoorbellPoller {
   std::size_t next_hot_ = 0;
   std::size_t next_cold_ = 0;
   std::size_t cold_due_ = 0;  // pages left to look at since the last sleep
+  std::uint64_t look_ = 0;    // the number of this look
   Instant last_look_;
 };
 

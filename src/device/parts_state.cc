@@ -93,7 +93,7 @@ std::optional<SharedRegion> restore(const SavedRegion& saved, PageFrames frames)
 
 SavedDoorbells DoorbellPoller::save() const {
   // Which pages are hot, and which come next, is not saved: all pages are looked at after a load.
-  const auto& [memory, doorbells, engine, hot, cold, next_hot, next_cold, cold_due, last_look] = *this;
+  const auto& [memory, doorbells, engine, hot, cold, next_hot, next_cold, cold_due, look, last_look] = *this;
   SavedDoorbells saved;
   for (const std::vector<Page>* pages : {&hot, &cold}) {
     for (const Page& page : *pages)

@@ -99,8 +99,9 @@ void CompletionQueue::arm(Arm what) {
   if (armed_ != Armed::kAny) armed_ = what == Arm::kAny ? Armed::kAny : Armed::kSolicited;
   if (!(armed_ == Armed::kAny ? unannounced_ : unannounced_solicited_)) return;
   const guestmem::GuestRing::Used used = ring_.used();
-  if (used.status == guestmem::RingStatus::kOk && used.count == 0) {
-    unannounced_ = unannounced_solicited_ = false;  // the guest has polled all of them meanwhile
+  const bool taken = used.status == guestmem::RingStatus::kOk && used.count == 0;
+  if (taken && !watched.maybe_armed_at_push) {
+    unannounced_ = unannounced_solicited_ = false;  // the guest polled all of them before this ARM
   } else {
     fire();
   }

@@ -66,7 +66,8 @@ class CompletionQueue {
 
   enum class Arm { kAny, kSolicited };
   // One-shot; kAny overrides kSolicited. Fires at once if a CQE was appended since the last firing and is
-  // still in the ring: when the ARM arrived late, the guest may have polled before that CQE was there. CQEs
+  // still in the ring: when the ARM arrived late, the guest may have polled before that CQE was there. If the
+  // ARM may have lain in a doorbell page when that CQE came, fires even if the guest has polled it. CQEs
   // that a firing has announced do not count; otherwise the usual "get event, arm, poll" would cost two
   // events per completion.
   void arm(Arm what);
@@ -91,11 +92,16 @@ class CompletionQueue {
   struct Watched {
     CompletionWatch* by = nullptr;  // null: the CQ is not watched, and the other members mean nothing
     MappedContext* context = nullptr;
-    std::uint64_t cleared = 0;         // up to this epoch of the context, no hidden ARM is possible
-    Instant due;                       // only while the CQ waits
+    std::uint64_t cleared = 0;  // up to this epoch of the context, no hidden ARM is possible
+    Instant due;                // only while the CQ waits
+    std::uint64_t look_at_push =
+        0;  // the last look at doorbell pages before the last CQE came without an event
     std::uint32_t consumer_index = 0;  // at the time when `due` was set
+    std::uint16_t unasked = 0;         // events since the last ARM that was seen; at most kUnaskedMax
     std::uint8_t patience = 0;         // how many times kPatienceMin is doubled
-    std::uint8_t batches = 0;  // times that the guest polled without an event; at most kBatchesOfPoller
+    std::uint8_t awake_looks = 0;      // since the last unasked event; at most kLooksOfPoller
+    bool is_named = false;             // by a word found since `due` was set
+    bool maybe_armed_at_push = false;  // the last word that named it may be older than its last CQE
   };
   Watched watched;
   QueueLink<CompletionQueue> watch_link{this};

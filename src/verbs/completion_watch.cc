@@ -22,18 +22,26 @@ void CompletionWatch::forget(CompletionQueue& cq) {
   cq.watch_link.unlink();
 }
 
-void CompletionWatch::on_word(MappedContext& context) {
+void CompletionWatch::on_word(MappedContext& context, CompletionQueue* named, std::uint64_t look_before) {
   ++context.epoch;
+  if (named != nullptr) {
+    named->watched.is_named = true;
+    named->watched.maybe_armed_at_push = named->watched.look_at_push >= look_before;
+  }
   fresh_.append_all(context.unasked);
 }
 
 void CompletionWatch::on_armed(CompletionQueue& cq, CompletionQueue::Arm what) {
   cq.watched.patience = 0;
+  cq.watched.unasked = 0;
+  if (what != CompletionQueue::Arm::kAny) return;
   // The next CQE fires the CQ, which satisfies every ARM that was hidden before.
-  if (what == CompletionQueue::Arm::kAny) cq.watched.cleared = cq.watched.context->epoch;
+  cq.watched.cleared = cq.watched.context->epoch;
+  cq.watch_link.unlink();
 }
 
 void CompletionWatch::on_pushed(CompletionQueue& cq) {
+  cq.watched.look_at_push = look_;
   if (cq.watch_link.linked()) return;
   (maybe_armed(cq) ? fresh_ : cq.watched.context->unasked).append(cq);
 }
@@ -66,22 +74,27 @@ void CompletionWatch::on_time(Instant now) {
 
 void CompletionWatch::wait(CompletionQueue& cq, std::uint32_t consumer_index, Instant now) {
   cq.watched.consumer_index = consumer_index;
+  cq.watched.is_named = false;
   cq.watched.due = now + kPatienceMin * (1 << cq.watched.patience);
   waiting_[cq.watched.patience].append(cq);
 }
 
 void CompletionWatch::look(CompletionQueue& cq, Instant now) {
   CompletionQueue::Watched& watched = cq.watched;
-  const guestmem::GuestRing::Used unread = cq.unread();
-  const bool empty = unread.count == 0;  // also if the ring is broken: pushing the next CQE detects that
-  if (empty || unread.peer_index != watched.consumer_index) {
-    watched.batches = std::min<std::uint8_t>(watched.batches + 1, kBatchesOfPoller);
-    if (!empty) wait(cq, unread.peer_index, now);
+  const std::uint32_t consumer_index = cq.unread().peer_index;
+  if (watched.is_named || consumer_index != watched.consumer_index) {
+    watched.awake_looks = std::min<std::uint8_t>(watched.awake_looks + 1, kLooksOfPoller);
+    watched.patience = std::min<std::uint8_t>(watched.patience + 1, kPatiences - 1);
+    wait(cq, consumer_index, now);
     return;
   }
-  const bool polls = watched.batches == kBatchesOfPoller;
-  watched.patience = polls ? std::min<std::uint8_t>(watched.patience + 1, kPatiences - 1) : 0;
-  watched.batches = 0;
+  watched.unasked = std::min<std::uint16_t>(watched.unasked + 1, kUnaskedMax);
+  if (watched.unasked == kUnaskedMax) {
+    watched.patience = kPatiences - 1;
+  } else if (watched.awake_looks < kLooksOfPoller) {
+    watched.patience = 0;
+  }
+  watched.awake_looks = 0;
   ++counters_.events_maybe_armed;
   cq.fire();
 }

@@ -53,29 +53,38 @@ struct WatchedCq {
 class CompletionWatchTest : public testing::Test {
  protected:
   void SetUp() override { watch.add(*c.cq, context); }
-  void word() { watch.on_word(context); }
+  void word() { watch.on_word(context, nullptr, watch.begin_look()); }
+  void word_of_cq() { watch.on_word(context, c.cq.get(), watch.begin_look()); }
   // Does what the engine does each turn.
   void turn() {
     while (watch.run(now)) {
     }
     if (watch.next_deadline() <= now) watch.on_time(now);
   }
+  // The engine runs whenever something is due, as its thread does.
   void pass(Duration time) {
+    const Instant end = now + time;
     turn();
-    now = now + time;
+    while (watch.next_deadline() < end) {
+      now = watch.next_deadline();
+      turn();
+    }
+    now = end;
     turn();
   }
-  // The guest polls without asking for events; with each CQE the adapter finds a word of another CQ.
-  void take_by_itself(int batches) {
-    for (int i = 0; i < batches; ++i) {
-      word();
-      c.push();
-      turn();
-      c.poll();
-      pass(CompletionWatch::kPatienceMax);
+  // The consumer looks again and again, and takes a CQE from time to time.
+  void consumer_polls(Duration time) {
+    constexpr Duration kLook = microseconds(10);
+    int looks = 0;
+    for (const Instant end = now + time; now < end; pass(kLook)) {
+      if (looks++ % 10 == 0) {
+        c.push();
+        c.poll();
+      }
+      word_of_cq();
     }
   }
-  // The time from a CQE that the guest does not take to the event.
+  // The time from a CQE that the consumer does not take to the event.
   Duration time_to_event() {
     const int before = c.events.count;
     word();
@@ -129,8 +138,8 @@ TEST_F(CompletionWatchTest, OneEventForAllWordsBeforeIt) {
   EXPECT_EQ(c.events.count, 1);
 }
 
-// The guest took one CQE, found no second one, and slept before the second arrived.
-TEST_F(CompletionWatchTest, WhoHasTakenACqeAndSleepsIsWokenOncePatienceHasPassedAgain) {
+// The consumer took one CQE, found no second one, and slept before the second arrived.
+TEST_F(CompletionWatchTest, AConsumerThatTookACqeAndSleepsIsWokenWhenPatienceHasPassedAgain) {
   word();
   c.push();
   turn();
@@ -138,19 +147,29 @@ TEST_F(CompletionWatchTest, WhoHasTakenACqeAndSleepsIsWokenOncePatienceHasPassed
   c.push();
   pass(kPatience);
   EXPECT_EQ(c.events.count, 0) << "its index has moved";
-  pass(kPatience);
+  pass(2 * kPatience);
   EXPECT_EQ(c.events.count, 1);
 }
 
-TEST_F(CompletionWatchTest, AnEmptyRingNeedsNoEventButItsNextCqeDoes) {
+// It armed the CQ, took the CQE at its next look, and waits for the event that an armed CQ owes it.
+TEST_F(CompletionWatchTest, ACqeThatItsConsumerTookEarlyFiresToo) {
   word();
   c.push();
   turn();
   c.poll();
+  word_of_cq();
   pass(kPatience);
-  EXPECT_EQ(c.events.count, 0);
+  EXPECT_EQ(c.events.count, 0) << "it is awake";
+  pass(2 * kPatience);
+  EXPECT_EQ(c.events.count, 1);
   EXPECT_EQ(watch.next_deadline(), Instant::never());
+}
+
+TEST_F(CompletionWatchTest, ACqeThatWasTakenBeforeTheWordIsFoundFiresToo) {
   c.push();
+  turn();
+  c.poll();
+  word_of_cq();
   pass(kPatience);
   EXPECT_EQ(c.events.count, 1);
 }
@@ -181,34 +200,97 @@ TEST_F(CompletionWatchTest, BehindAnArmForSolicitedOnesMayBeOneForAny) {
   EXPECT_EQ(c.events.count, 1);
 }
 
-TEST_F(CompletionWatchTest, WhoPollsIsAskedEverMoreRarely) {
-  Duration expected = kPatience;
-  for (int i = 0; i < 12; ++i) {
-    take_by_itself(CompletionWatch::kBatchesOfPoller);
-    EXPECT_EQ(time_to_event(), expected);
-    expected = std::min(2 * expected, CompletionWatch::kPatienceMax);
-  }
-  EXPECT_EQ(time_to_event(), CompletionWatch::kPatienceMax) << "it has begun to sleep";
-  EXPECT_EQ(time_to_event(), kPatience);
+// An ARM for any CQE that is seen ends the watch of a CQE that the consumer took before.
+TEST_F(CompletionWatchTest, AnArmThatIsSeenOwesNothingForCqesTakenBefore) {
+  word();
+  c.push();
+  turn();
+  c.poll();
+  word();
+  c.cq->arm(Arm::kAny);
+  EXPECT_EQ(watch.next_deadline(), Instant::never());
+  c.push();
+  EXPECT_EQ(c.events.count, 1);
 }
 
-TEST_F(CompletionWatchTest, WhoSleepsEachTimeIsWokenSoonEachTime) {
+// The ARM lay in the page when the CQE came, or was stored after it. Only a look in between tells.
+TEST_F(CompletionWatchTest, AnArmThatIsSeenLateFiresForACqeTakenSinceTheLookBefore) {
+  const std::uint64_t look_before = watch.begin_look();
+  c.push();
+  c.poll();
+  watch.begin_look();
+  watch.on_word(context, c.cq.get(), look_before);
+  c.cq->arm(Arm::kAny);
+  EXPECT_EQ(c.events.count, 1);
+}
+
+TEST_F(CompletionWatchTest, AnArmThatWasNotThereAtALookAfterTheCqeAsksForTheNextOne) {
+  watch.begin_look();
+  c.push();
+  c.poll();
+  const std::uint64_t look_before = watch.begin_look();
+  watch.begin_look();
+  watch.on_word(context, c.cq.get(), look_before);
+  c.cq->arm(Arm::kAny);
+  EXPECT_EQ(c.events.count, 0);
+  c.push();
+  EXPECT_EQ(c.events.count, 1);
+}
+
+TEST_F(CompletionWatchTest, AConsumerThatPollsGetsNoEventAndCostsFewLooks) {
+  consumer_polls(std::chrono::milliseconds(100));
+  EXPECT_EQ(c.events.count, 0);
+  std::uint32_t deadlines = 0;
+  Instant last = watch.next_deadline();
+  for (const Instant end = now + std::chrono::milliseconds(100); now < end;) {
+    consumer_polls(microseconds(100));
+    if (watch.next_deadline() != last) ++deadlines;
+    last = watch.next_deadline();
+  }
+  EXPECT_LE(deadlines, 10u);
+  EXPECT_EQ(c.events.count, 0);
+}
+
+TEST_F(CompletionWatchTest, TheEventOfAConsumerThatFallsAsleepIsLateByTheTimeThatItWasAwake) {
+  word();
+  consumer_polls(std::chrono::milliseconds(1));
+  const Instant asleep = now;
+  while (c.events.count == 0) pass(microseconds(10));
+  EXPECT_LE(now - asleep, std::chrono::milliseconds(2));
+}
+
+TEST_F(CompletionWatchTest, AnUnaskedEventBeginsPatienceAnew) {
   for (int i = 0; i < 20; ++i) {
-    take_by_itself(CompletionWatch::kBatchesOfPoller - 1);
+    word();
+    c.push();
+    turn();
+    c.poll();
+    pass(10 * kPatience);
+    EXPECT_EQ(c.events.count, 2 * i + 1);
     EXPECT_EQ(time_to_event(), kPatience);
   }
 }
 
-TEST_F(CompletionWatchTest, WhoArmsSleeps) {
-  for (int i = 0; i < 2; ++i) {
-    take_by_itself(CompletionWatch::kBatchesOfPoller);
-    time_to_event();
+TEST_F(CompletionWatchTest, AConsumerThatPollsAndPausesGetsAnEventOnlyInLongPauses) {
+  consumer_polls(std::chrono::milliseconds(50));
+  pass(2 * CompletionWatch::kPatienceMax);
+  EXPECT_EQ(c.events.count, 1);
+  for (int i = 0; i < 20; ++i) {
+    consumer_polls(std::chrono::milliseconds(15));
+    pass(CompletionWatch::kPatienceMax / 2);
   }
+  EXPECT_EQ(c.events.count, 1);
+}
+
+TEST_F(CompletionWatchTest, ACqThatIsNeverSeenArmedGetsFewEventsInTheEnd) {
+  for (int i = 1; i < CompletionWatch::kUnaskedMax; ++i) ASSERT_EQ(time_to_event(), kPatience) << i;
+  EXPECT_EQ(time_to_event(), kPatience);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(time_to_event(), CompletionWatch::kPatienceMax);
   word();
   c.cq->arm(Arm::kAny);
   c.push();
   c.poll();
-  EXPECT_EQ(time_to_event(), kPatience);
+  EXPECT_EQ(time_to_event(), kPatience) << "its ARM was seen";
 }
 
 TEST_F(CompletionWatchTest, ATurnLooksAtAFewOfManyCqs) {

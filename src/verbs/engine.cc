@@ -152,9 +152,16 @@ void Engine::arm_cq(UarIndex uar, CqHandle handle, CompletionQueue::Arm what) {
   cq->arm(what);
 }
 
-void Engine::cq_word_found(UarIndex uar) {
+std::uint64_t Engine::begin_look() {
+  return impl_->mapped.watch().begin_look();
+}
+
+void Engine::cq_word_found(UarIndex uar, CqHandle named, std::uint64_t look_before) {
   MappedContext* context = impl_->mapped.find(ContextHandle(uar));
-  if (context != nullptr) impl_->mapped.watch().on_word(*context);
+  if (context == nullptr) return;
+  CompletionQueue* cq = impl_->cqs.find(named.value);
+  if (cq != nullptr && cq->context().value != uar) cq = nullptr;
+  impl_->mapped.watch().on_word(*context, cq, look_before);
 }
 
 void Engine::qp_word_found(UarIndex uar, QpHandle rung) {

@@ -165,7 +165,9 @@ class Engine {
 
   // With Rules::mapped_doorbells: the adapter found a doorbell in the page of a user's context, which may
   // have overwritten others. Call cq_word_found() before the word takes effect, qp_word_found() after it.
-  void cq_word_found(UarIndex uar);
+  // begin_look() numbers the adapter's looks at pages; at `look_before` the page was still empty.
+  std::uint64_t begin_look();
+  void cq_word_found(UarIndex uar, CqHandle named, std::uint64_t look_before);
   void qp_word_found(UarIndex uar, QpHandle rung);
 
   // --- Messages from peers (through a transport). Every field is checked. ---

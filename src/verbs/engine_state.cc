@@ -298,7 +298,7 @@ void Engine::Impl::wake() {
   for (std::uint32_t context = 0; context < contexts.size(); ++context) {
     MappedContext* one = mapped.find(ContextHandle(context));
     if (one == nullptr) continue;
-    mapped.watch().on_word(*one);
+    mapped.watch().on_word(*one, nullptr, 0);
     mapped.on_qp_word(*one, QpHandle());
   }
   cqs.for_each([](std::uint32_t, CompletionQueue& cq) {

@@ -128,7 +128,7 @@ TEST_F(MappedDoorbellsTest, TrappedDoorbellsHideNobody) {
   auto qps = of_trapped.connected(2);
   for (TestQp& qp : qps) of_trapped.post(qp);
   trapped.engine.qp_word_found(trapped.uar, kStale);
-  trapped.engine.cq_word_found(trapped.uar);
+  trapped.engine.cq_word_found(trapped.uar, of_trapped.cq.handle, 0);
   EXPECT_FALSE(trapped.engine.run(trapped.now));
   ASSERT_TRUE(trapped.to_state(qps[0], abi::QpState::kErr));
   EXPECT_TRUE(trapped.wire.requests.empty()) << "its doorbell had not come";
@@ -159,7 +159,7 @@ TEST_F(MappedDoorbellsTest, AGuestWhoseArmWasHiddenIsToldOfItsCompletion) {
   const TestQp to = b.make_qp(peer_cq, peer_cq);
   a.connect(from, b.endpoint(to), {.sq_psn = 1, .rq_psn = 1});
   b.connect(to, a.endpoint(from), {.sq_psn = 1, .rq_psn = 1});
-  a.engine.cq_word_found(a.uar);
+  a.engine.cq_word_found(a.uar, process.cq.handle, a.engine.begin_look());
   a.send(from, {.sges = {process.mr.sge(0, 8)}, .remote_addr = peer_mr.start, .rkey = peer_mr.key});
   a.settle();
   b.settle();

@@ -82,6 +82,22 @@ TEST_F(MappedTraffic, who_sleeps_after_arms_that_hide_each_other_is_woken) {
   }
 }
 
+// A consumer takes each completion by polling, and then waits for the event of the ARM before it. Its empty
+// polls hide many of its ARMs.
+TEST_F(MappedTraffic, who_counts_events_gets_one_for_each_arm) {
+  for (std::uint64_t round = 0; round < 2000; ++round) {
+    RcEndpoint& self = *ends_[round % 2][0];
+    RcEndpoint& peer = *ends_[(round + 1) % 2][0];
+    // An event of the last round that nobody asked for must not answer this ARM.
+    static_cast<void>(self.send_cq->take_events());
+    must(self.send_cq->arm());
+    const Sge sge = self.sge(0, 64);
+    ASSERT_TRUE(self.qp->post_send(wr::write(round, one(sge), peer.remote())).ok());
+    ASSERT_EQ(await_one(*self.send_cq).wr_id, round);
+    ASSERT_TRUE(self.send_cq->wait(kPatience)) << "round " << round << ": its ARM gave no event";
+  }
+}
+
 // Doorbells that the device has not looked at when a command comes.
 class MappedCommands : public ::testing::Test {
  protected:

@@ -77,6 +77,7 @@ const char* Doorbells::wrong_end(const State& state) const {
       return "a guest sleeps on a completion";
     if (state.sleepers[cq].doing != Sleeper::kSleeps || state.cqs[cq].to_come != 0)
       return "somebody is stuck";
+    if (state.sleepers[cq].arm == Sleeper::kOwed) return "an armed CQ never fires";
   }
   return nullptr;
 }
@@ -86,7 +87,7 @@ void Doorbells::drains(const State& state, Steps& out) const {
   for (std::uint8_t cq = 0; cq < bounds_.sleepers; ++cq) {
     if (state.sleepers[cq].buffer.empty()) continue;
     State next = state;
-    next.sleepers[cq].buffer.drain_one(next.memory);
+    drain_one(next, cq);
     out.push_back({next, "a store reaches memory: of sleeper", cq});
   }
   for (std::uint8_t poster = 0; poster < kPosters; ++poster) {
@@ -102,22 +103,32 @@ void Doorbells::drains(const State& state, Steps& out) const {
   }
 }
 
+// The oldest store of the sleeper on `cq` reaches memory.
+void Doorbells::drain_one(State& state, std::uint8_t cq) const {
+  Sleeper& sleeper = state.sleepers[cq];
+  const bool is_arm = sleeper.buffer.oldest_is(kCqWord, doorbell(kArm, cq));
+  if (bounds_.consumer == Consumer::kArmPoll && is_arm && sleeper.arm == Sleeper::kWritten)
+    sleeper.arm = Sleeper::kVisible;
+  sleeper.buffer.drain_one(state.memory);
+}
+
 // Each step is one load and everything that follows from it, up to the next load.
 void Doorbells::sleeper_steps(const State& state, std::uint8_t cq, Steps& out) const {
   State next = state;
   Sleeper& sleeper = next.sleepers[cq];
   const auto doing = static_cast<decltype(Sleeper::kTakes)>(sleeper.doing);
   if (doing == Sleeper::kSleeps) {
-    if (sleeper.event == 0) return;
-    sleeper.event = 0;
-    sleeper.doing = Sleeper::kTakes;
+    if (sleeper.event == Sleeper::kNoEvent) return;
+    while (!sleeper.buffer.empty()) drain_one(next, cq);
+    sleeper.doing = sleeper.event == Sleeper::kOwn ? Sleeper::kTakes : Sleeper::kLooks;
+    sleeper.event = Sleeper::kNoEvent;
     out.push_back({next, "an event wakes sleeper", cq});
     return;
   }
   if (!sleeper.buffer.has_room()) return;
   const auto write_arm = [&] {
     sleeper.buffer.store(kCqWord, doorbell(kArm, cq));
-    sleeper.armed = 1;
+    sleeper.arm = Sleeper::kWritten;
     sleeper.doing = Sleeper::kLooks;
   };
   const auto write_poll = [&] {
@@ -133,7 +144,7 @@ void Doorbells::sleeper_steps(const State& state, std::uint8_t cq, Steps& out) c
     ++sleeper.taken;
     sleeper.buffer.store(consumer_of(cq), sleeper.taken);
     sleeper.doing = bounds_.consumer == Consumer::kArmPoll ? Sleeper::kLooks : Sleeper::kTakes;
-    if (bounds_.consumer == Consumer::kKernelPolled) sleeper.event = 0;
+    if (bounds_.consumer == Consumer::kKernelPolled) sleeper.event = Sleeper::kNoEvent;
     out.push_back({next, "a completion is taken by sleeper", cq});
     return;
   }
@@ -215,9 +226,9 @@ void Doorbells::look(const State& state, Steps& out) const {
   const std::uint8_t srq_word =
       is(Mutation::kReceivesByTheirWords) ? state.daemon.load(kSrqWord, state.memory) : std::uint8_t{0};
   if (cq_word == 0 && qp_word == 0 && srq_word == 0) {
-    if (!is(Mutation::kStopsAfterEmptyLook)) return;
-    next.looks = 0;
-    out.push_back({next, "the page is found empty, for the last time", -1});
+    for (Cq& cq : next.cqs) cq.since_look = 0;
+    if (is(Mutation::kStopsAfterEmptyLook)) next.looks = 0;
+    if (!(next == state)) out.push_back({next, "the page is found empty", -1});
     return;
   }
   next.doing = State::kTakesWords;
@@ -254,7 +265,11 @@ void Doorbells::take_words(const State& state, Steps& out) {
     cq.needless = 0;
     if (cq.watched == Cq::kUnasked && !is(Mutation::kNoMaybeRule)) cq.watched = Cq::kFresh;
   }
+  if (next.cq_word != 0 && next.cqs[next.cq_word & kIndex].watched == Cq::kWaiting)
+    next.cqs[next.cq_word & kIndex].is_named = 1;
   if ((next.cq_word & kArm) == 0) next.cq_word = 0;
+  for (std::uint8_t cq = 0; cq < kCqs; ++cq)
+    if (next.cq_word != doorbell(kArm, cq)) next.cqs[cq].since_look = 0;
   next.doing = next.cq_word != 0 ? State::kArms : State::kAny;
   out.push_back({next, "the words are taken", -1});
 }
@@ -280,14 +295,17 @@ void Doorbells::arm(const State& state, Steps& out) {
   Cq& cq = next.cqs[index];
   next.cq_word = 0;
   next.doing = State::kAny;
+  const bool is_older = std::exchange(cq.since_look, 0) == 0;  // than the ARM
   cq.armed = 1;
   cq.epochs_ahead = 0;  // an ARM that was overwritten before asks for nothing more
+  cq.watched = cq.consumer_seen = cq.is_named = 0;
   if (cq.unannounced != 0) {
-    if (state.daemon.load(consumer_of(index), state.memory) == cq.pushed) {
+    const bool taken = state.daemon.load(consumer_of(index), state.memory) == cq.pushed;
+    if (taken && (is_older || is(Mutation::kLateArmOwesNothing))) {
       cq.unannounced = 0;
     } else {
       next.firing = index;
-      seen_.fired_at_late_arm = true;
+      (taken ? seen_.fired_taken_at_late_arm : seen_.fired_at_late_arm) = true;
     }
   }
   out.push_back({next, "the ARM that was seen is for CQ", index});
@@ -296,13 +314,14 @@ void Doorbells::arm(const State& state, Steps& out) {
 void Doorbells::push(State& state, std::uint8_t index) {
   Cq& cq = state.cqs[index];
   ++cq.pushed;
+  if (state.sleepers[index].arm == Sleeper::kVisible) state.sleepers[index].arm = Sleeper::kOwed;
   state.looks = 1;
   state.daemon.store(producer_of(index), cq.pushed);
   if (cq.armed != 0) {
     state.firing = index;
     seen_.fired_at_push = true;
   } else {
-    cq.unannounced = 1;
+    cq.unannounced = cq.since_look = 1;
     const bool maybe_armed = cq.epochs_ahead > 0 && !is(Mutation::kNoMaybeRule);
     if (cq.watched == Cq::kNot) cq.watched = maybe_armed ? Cq::kFresh : Cq::kUnasked;
   }
@@ -315,18 +334,22 @@ void Doorbells::raise_event(const State& state, Steps& out) {
   Sleeper& sleeper = next.sleepers[index];
   next.daemon.drain(next.memory);
   next.firing = kNobody;
-  cq.armed = cq.unannounced = cq.watched = cq.consumer_seen = 0;
+  cq.armed = cq.unannounced = cq.since_look = cq.watched = cq.consumer_seen = cq.is_named = 0;
   if (!is(Mutation::kFiringKeepsMaybe)) cq.epochs_ahead = is(Mutation::kFiringClearsNextEpoch) ? -1 : 0;
-  if (sleeper.armed == 0) {
+  if (sleeper.arm == Sleeper::kNotArmed) {
     cq.needless = std::min<std::uint8_t>(2, static_cast<std::uint8_t>(cq.needless + 1));
     seen_.fired_needlessly = true;
   }
-  sleeper.armed = 0;
+  sleeper.arm = Sleeper::kNotArmed;
   const bool takes = sleeper.doing == Sleeper::kTakes || sleeper.doing == Sleeper::kTakesAgain;
   if (bounds_.consumer == Consumer::kKernelPolled && takes) {
     seen_.dropped_event = true;
   } else {
-    sleeper.event = 1;
+    sleeper.event = Sleeper::kOwn;
+  }
+  for (std::uint8_t other = 0; bounds_.one_channel && other < bounds_.sleepers; ++other) {
+    std::uint8_t& event = next.sleepers[other].event;
+    if (event == Sleeper::kNoEvent) event = Sleeper::kOfAnother;
   }
   out.push_back({next, "an event is raised for CQ", index});
 }
@@ -402,19 +425,22 @@ void Doorbells::watch(const State& state, std::uint8_t index, Steps& out) {
     out.push_back({next, "its time is set: of CQ", index});
   } else if (cq.watched != Cq::kWaiting) {
     return;
-  } else if (consumer == cq.pushed) {
-    cq.watched = cq.consumer_seen = 0;
-    if (is(Mutation::kEmptyRingClearsMaybe)) cq.epochs_ahead = 0;
+  } else if (consumer == cq.pushed && is(Mutation::kTakenNeedsNoEvent)) {
+    cq.watched = cq.consumer_seen = cq.is_named = 0;
     out.push_back({next, "its ring is empty when its time is up: of CQ", index});
-  } else if (consumer != cq.consumer_seen) {
+  } else if (consumer != cq.consumer_seen || cq.is_named != 0) {
     seen_.waited_again = true;
-    cq.consumer_seen = consumer;
-    if (is(Mutation::kGivesUpWhenMoved)) cq.watched = cq.consumer_seen = 0;
-    out.push_back({next, "its consumer index has moved when its time is up: of CQ", index});
+    const bool gives_up =
+        is(consumer != cq.consumer_seen ? Mutation::kGivesUpWhenMoved : Mutation::kGivesUpWhenNamed);
+    cq.consumer_seen = gives_up ? std::uint8_t{0} : consumer;
+    cq.is_named = 0;
+    if (gives_up) cq.watched = Cq::kNot;
+    out.push_back({next, "its consumer is awake when its time is up: of CQ", index});
   } else {
     next.firing = index;
     seen_.fired_maybe = true;
-    out.push_back({next, "it holds a completion when its time is up: CQ", index});
+    if (consumer == cq.pushed) seen_.fired_taken = true;
+    out.push_back({next, "its consumer is silent when its time is up: of CQ", index});
   }
 }
 

@@ -14,7 +14,13 @@
 // The model simplifies. A ring is only its two indices, because store buffers keep its contents in order
 // before them; it never wraps or fills. Time is arbitrary: a CQ may be due at each look at which its consumer
 // index has not moved. There are no solicited ARMs, no budgets and no commands, and only one context, which
-// always exists. Raising an event is a locked operation of the daemon, like the system call that does it.
+// always exists. Raising an event is a locked operation of the daemon, and waking for it one of the guest,
+// like the system calls that do it.
+//
+// Hardware fires an armed CQ for a new completion even if the consumer has taken that completion meanwhile.
+// For a consumer that counts events the model keeps, beside the protocol, whether its last ARM has reached
+// memory since the last event, and whether a completion came after that. It arms once for each event that it
+// gets, so no earlier ARM can owe it another event.
 //
 // Every thread that can continue, and every store that waits, does so in the end, however late. So a sequence
 // ends only in a state in which nothing can happen but looks that find nothing. In that state no guest may
@@ -52,7 +58,7 @@ constexpr std::uint8_t shared_receives(std::uint8_t srq) {
 // How a consumer goes to sleep after it was woken.
 enum class Consumer : std::uint8_t {
   kPollArmPoll,   // takes all completions, arms, looks again; events are kept for it
-  kArmPoll,       // arms, then takes all completions; events are kept for it
+  kArmPoll,       // arms once for each event, then takes all completions; counts the events that it gets
   kKernelPolled,  // as kPollArmPoll, but an event while it takes completions has no effect
 };
 
@@ -61,8 +67,10 @@ enum class Mutation : std::uint8_t {
   kNone,
   kNoMaybeRule,            // only an observed ARM arms a CQ
   kLoadAndStore,           // takes the words with a load and a store of 0
-  kEmptyRingClearsMaybe,   // an empty ring makes a CQ that is maybe armed not armed
+  kLateArmOwesNothing,     // an ARM that is seen asks for nothing if all completions have been taken
+  kTakenNeedsNoEvent,      // stops watching a CQ whose completions have all been taken
   kGivesUpWhenMoved,       // stops watching a CQ whose consumer index has moved
+  kGivesUpWhenNamed,       // stops watching a CQ that a word has named
   kStopsAfterEmptyLook,    // looks again only if it has other work
   kNoScan,                 // runs only the QP whose word it saw
   kFiringClearsNextEpoch,  // also clears the epoch of a word that is not taken yet
@@ -78,6 +86,7 @@ struct Bounds {
   std::uint8_t sleepers = 1;
   Consumer consumer = Consumer::kPollArmPoll;
   bool polls_write = false;                               // an empty look writes POLL and looks again
+  bool one_channel = false;                               // each event makes all sleepers look at their CQs
   std::array<std::uint8_t, kCqs> messages{};              // completions of other origin, by CQ
   std::array<std::vector<std::uint8_t>, kPosters> posts;  // the rings to which each poster posts, in order
   std::uint8_t qps = kQps;                                // of the context
@@ -99,7 +108,9 @@ struct Seen {
   bool found_hidden_work = false;
   bool found_hidden_flush = false;
   bool found_send_behind_receive = false;
-  bool waited_again = false;  // the consumer index had moved when the time was over
+  bool waited_again = false;  // the consumer was awake when the time was over
+  bool fired_taken = false;   // for a completion that its consumer had taken
+  bool fired_taken_at_late_arm = false;
 };
 
 class Doorbells {
@@ -108,8 +119,12 @@ class Doorbells {
     enum Doing : std::uint8_t { kTakes, kTakesAgain, kLooks, kLooksAgain, kSleeps };
     std::uint8_t doing = kTakes;
     std::uint8_t taken = 0;
-    std::uint8_t event = 0;  // 1: an event waits for it
-    std::uint8_t armed = 0;  // 1: it has written ARM since the last event was raised
+    enum Event : std::uint8_t { kNoEvent, kOfAnother, kOwn };  // kOfAnother: of a CQ with the same channel
+    std::uint8_t event = kNoEvent;                             // waits for it
+    // Since the last event was raised for its CQ: an ARM was written, and if the consumer counts events, the
+    // last one has become visible, and a completion came then.
+    enum Arm : std::uint8_t { kNotArmed, kWritten, kVisible, kOwed };
+    std::uint8_t arm = kNotArmed;
     StoreBuffer buffer;
     bool operator==(const Sleeper&) const = default;
   };
@@ -126,6 +141,8 @@ class Doorbells {
     enum Watched : std::uint8_t { kNot, kUnasked, kFresh, kWaiting };
     std::uint8_t watched = kNot;
     std::uint8_t consumer_seen = 0;  // only with kWaiting
+    std::uint8_t is_named = 0;       // only with kWaiting: a word named it since its time was set
+    std::uint8_t since_look = 0;     // an unannounced completion came since the page was looked at
     std::int8_t epochs_ahead = 0;    // of the cleared epoch, at most 1; > 0: maybe armed
     std::uint8_t needless = 0;       // events in this epoch without an ARM
     bool operator==(const Cq&) const = default;
@@ -151,8 +168,7 @@ class Doorbells {
     std::uint8_t firing = kNobody;  // the CQ whose event it raises next
     std::uint8_t scan_left = 0;
     std::uint8_t scan_next = 0;
-    std::uint8_t looks = 1;                // 0: a mutation has stopped looking at the page
-    std::array<std::uint8_t, 6> unused{};  // pads a state to whole words
+    std::uint8_t looks = 1;  // 0: a mutation has stopped looking at the page
     bool operator==(const State&) const = default;
   };
 
@@ -168,6 +184,7 @@ class Doorbells {
  private:
   using Steps = std::vector<Step<State>>;
   void drains(const State& state, Steps& out) const;
+  void drain_one(State& state, std::uint8_t cq) const;
   void sleeper_steps(const State& state, std::uint8_t cq, Steps& out) const;
   void poster_step(const State& state, std::uint8_t poster, Steps& out) const;
   void daemon_steps(const State& state, Steps& out);

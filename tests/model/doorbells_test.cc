@@ -94,7 +94,7 @@ TEST_P(EachConsumer, sleeps_on_its_only_qp) {
   EXPECT_TRUE(seen.found_send_behind_receive && seen.fired_at_push && seen.fired_at_late_arm);
 }
 
-Seen all_work_is_executed(const Bounds& bounds) {
+Seen nothing_goes_wrong(const Bounds& bounds) {
   Doorbells doorbells(bounds);
   const Exploration found = explore_case(doorbells);
   EXPECT_EQ(found.wrong, "") << story(found);
@@ -102,34 +102,49 @@ Seen all_work_is_executed(const Bounds& bounds) {
   return doorbells.seen();
 }
 
+TEST(CountingConsumer, takes_a_completion_before_its_event) {
+  const Seen seen = nothing_goes_wrong(
+      {.sleepers = 1, .consumer = Consumer::kArmPoll, .polls_write = true, .messages = {3}});
+  EXPECT_TRUE(seen.fired_taken && seen.fired_taken_at_late_arm && seen.waited_again);
+}
+
+TEST(CountingConsumer, has_two_cqs_on_one_channel) {
+  const Seen seen = nothing_goes_wrong({.sleepers = 2,
+                                        .consumer = Consumer::kArmPoll,
+                                        .polls_write = true,
+                                        .one_channel = true,
+                                        .messages = {1, 1}});
+  EXPECT_TRUE(seen.fired_taken && seen.waited_again);
+}
+
 TEST(HiddenPosts, of_one_thread_are_executed) {
-  EXPECT_TRUE(all_work_is_executed({.sleepers = 0, .posts = {{{0, 1, 0, 1}, {}}}}).found_hidden_work);
+  EXPECT_TRUE(nothing_goes_wrong({.sleepers = 0, .posts = {{{0, 1, 0, 1}, {}}}}).found_hidden_work);
 }
 
 TEST(HiddenPosts, of_two_threads_are_executed) {
-  EXPECT_TRUE(all_work_is_executed({.sleepers = 0, .posts = {{{0, 1}, {1, 0}}}}).found_hidden_work);
+  EXPECT_TRUE(nothing_goes_wrong({.sleepers = 0, .posts = {{{0, 1}, {1, 0}}}}).found_hidden_work);
 }
 
 TEST(HiddenPosts, behind_receives_are_executed) {
   const Seen seen =
-      all_work_is_executed({.sleepers = 0, .posts = {{{0, receives(0), 1}, {receives(1), 1, 0}}}});
+      nothing_goes_wrong({.sleepers = 0, .posts = {{{0, receives(0), 1}, {receives(1), 1, 0}}}});
   EXPECT_TRUE(seen.found_hidden_work && seen.found_send_behind_receive);
 }
 
 TEST(HiddenPosts, to_qps_that_fail_are_flushed) {
-  const Seen seen = all_work_is_executed(
+  const Seen seen = nothing_goes_wrong(
       {.sleepers = 0, .posts = {{{receives(0), 0, 1}, {receives(1), receives(0)}}}, .failing = {true, true}});
   EXPECT_TRUE(seen.found_hidden_work && seen.found_hidden_flush);
 }
 
 TEST(HiddenReceives, take_messages) {
-  all_work_is_executed({.sleepers = 0,
-                        .posts = {{{receives(0), receives(1), 0}, {receives(1), 1, receives(0)}}},
-                        .arriving = {2, 2}});
+  nothing_goes_wrong({.sleepers = 0,
+                      .posts = {{{receives(0), receives(1), 0}, {receives(1), 1, receives(0)}}},
+                      .arriving = {2, 2}});
 }
 
 TEST(HiddenReceives, of_srqs_take_messages) {
-  all_work_is_executed(
+  nothing_goes_wrong(
       {.sleepers = 0,
        .posts = {{{shared_receives(0), 0, shared_receives(1)}, {shared_receives(1), shared_receives(0)}}},
        .arriving = {2, 2},
@@ -137,16 +152,17 @@ TEST(HiddenReceives, of_srqs_take_messages) {
 }
 
 TEST(HiddenReceives, of_one_srq_take_messages_of_all_its_qps) {
-  all_work_is_executed({.sleepers = 0,
-                        .posts = {{{shared_receives(0), 0, shared_receives(0)}, {1, shared_receives(0)}}},
-                        .arriving = {2, 1},
-                        .failing = {false, true},
-                        .srq_of = {0, 0}});
+  nothing_goes_wrong({.sleepers = 0,
+                      .posts = {{{shared_receives(0), 0, shared_receives(0)}, {1, shared_receives(0)}}},
+                      .arriving = {2, 1},
+                      .failing = {false, true},
+                      .srq_of = {0, 0}});
 }
 
 // --- Each rule is needed ---
 
 constexpr const char* kSleepsOn = "a guest sleeps on a completion";
+constexpr const char* kNeverFires = "an armed CQ never fires";
 constexpr const char* kNeverExecuted = "posted work is never executed";
 constexpr const char* kWaitsOn = "a message waits for a receive that is there";
 
@@ -175,11 +191,31 @@ INSTANTIATE_TEST_SUITE_P(
         // and that event satisfies it, because raising it is a locked operation.
         Mutant{"words_are_taken_by_an_exchange", posts({0, 1}, {.mutation = Mutation::kLoadAndStore}),
                kNeverExecuted},
-        Mutant{"maybe_armed_outlives_an_empty_ring",
-               {.sleepers = 2, .messages = {2, 0}, .mutation = Mutation::kEmptyRingClearsMaybe},
-               kSleepsOn},
+        Mutant{"a_late_arm_needs_its_event",
+               {.sleepers = 1,
+                .consumer = Consumer::kArmPoll,
+                .messages = {2},
+                .mutation = Mutation::kLateArmOwesNothing},
+               kNeverFires},
+        Mutant{"a_taken_completion_needs_its_event",
+               {.sleepers = 1,
+                .consumer = Consumer::kArmPoll,
+                .polls_write = true,
+                .messages = {2},
+                .mutation = Mutation::kTakenNeedsNoEvent},
+               kNeverFires},
+        Mutant{"a_taken_completion_needs_its_event_on_a_shared_channel",
+               {.sleepers = 2,
+                .consumer = Consumer::kArmPoll,
+                .one_channel = true,
+                .messages = {1, 1},
+                .mutation = Mutation::kTakenNeedsNoEvent},
+               kNeverFires},
         Mutant{"who_moved_is_waited_for_again",
                {.sleepers = 1, .polls_write = true, .messages = {2}, .mutation = Mutation::kGivesUpWhenMoved},
+               kSleepsOn},
+        Mutant{"who_was_named_is_waited_for_again",
+               {.sleepers = 1, .polls_write = true, .messages = {2}, .mutation = Mutation::kGivesUpWhenNamed},
                kSleepsOn},
         Mutant{"looks_never_stop_for_arms",
                {.sleepers = 1, .messages = {2}, .mutation = Mutation::kStopsAfterEmptyLook},

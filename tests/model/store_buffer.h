@@ -43,6 +43,9 @@ struct StoreBuffer {
     }
     return value;
   }
+  bool oldest_is(std::uint8_t address, std::uint8_t value) const {
+    return stores[0] == (address << 4 | value);
+  }
   // The oldest store reaches memory.
   void drain_one(Memory& memory) {
     memory.values[stores[0] >> 4] = stores[0] & 15;
