@@ -270,7 +270,7 @@ def test_the_daemons_link_is_gone_for_a_second(ends: Ends) -> None:
 
 
 def test_a_server_killed_in_the_middle(ends: Ends) -> None:
-    with _under_way(ends, "-n 1000000 -k siwo -t 10") as (server, client):
+    with _under_way(ends, "-n 1000000 -k siwo -t 15") as (server, client):
         server.kill()
         if not ends.native_calls:  # Soft-RoCE retries for ever
             ended = client.wait(_GUARD_S)

@@ -15,7 +15,7 @@ from harness.programs import exactly_once
 from harness.under_way import exactly_once_under_way, jobs_killed, wait_flowing
 
 _GUARD_S = 60
-_ENDLESS = "-n 1000000 -k siwo -t 10"
+_ENDLESS = "-n 1000000 -k siwo -t 15"
 _RETRY_EXCEEDED = "transport retry counter exceeded"
 _LOAD = "ib_write_bw -x 1 -F -D 300 -u 12 -p 18516 -d"
 
