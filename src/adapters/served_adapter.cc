@@ -57,7 +57,8 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
 ServedAdapter::~ServedAdapter() {
   if (started_) parts_.loop.remove(*this);
   if (listener_watched_) parts_.loop.unwatch(server_->listen_fd());
-  if (server_ && has_client()) vmm_folder_->leave_sockets();
+  // An adapter that did not start may have found the folder of a VMM that runs.
+  if (vmm_folder_ != nullptr && (!started_ || has_client())) vmm_folder_->leave_sockets();
   server_.reset();
   stop_injecting();
   port_.detach();

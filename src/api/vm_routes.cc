@@ -69,42 +69,51 @@ Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane:
 // and its host shows in `not_served` what it does not know.
 Result<void> check_owner(const Sides& sides, const control::Inventory& inventory, const std::string& name) {
   const control::Vm& vm = inventory.vms.at(name);
-  if (!is_here(sides, vm)) return {};
+  if (!vm.adapter || !is_here(sides, vm)) return {};
   const auto owner = find_owner(vm.adapter->owner, vm.adapter->group);
   if (owner) return {};
   return fail(ErrorKind::kInvalid, fmt::format("the adapter of VM {} cannot be given to its owner: {}", name,
                                                owner.error().message));
 }
 
+// An edit that gives a VM's adapter to an owner. The owner is looked up before the edit: a directory service
+// may be slow, and other edits of this host would wait for it.
+Reply edit_owner(const Sides& sides, const std::string& name, const control::Plane::Edit& edit) {
+  control::Inventory draft = *sides.plane.inventory();
+  if (edit(draft)) {  // the edit itself refuses again what it refuses here
+    if (const auto known = check_owner(sides, draft, name); !known) return refuse(known.error());
+  }
+  return edit_vm(sides, name, edit);
+}
+
 Reply create_vm(const Sides& sides, const Call& call) {
   auto body = body_of<NewVmBody>(call);
   if (!body) return refuse(body.error());
   body->host = host_name(sides.plane, body->host);
-  return edit_vm(sides, body->name, [&](control::Inventory& inventory) -> Result<void> {
+  const control::Plane::Edit edit = [&](control::Inventory& inventory) -> Result<void> {
     auto created = control::edits::create_vm(inventory, *body);
     if (!created || !body->adapter) return created;
-    if (auto added = control::edits::add_adapter(inventory, body->name, *body->adapter); !added) return added;
-    return check_owner(sides, inventory, body->name);
-  });
+    return control::edits::add_adapter(inventory, body->name, *body->adapter);
+  };
+  return body->adapter ? edit_owner(sides, body->name, edit) : edit_vm(sides, body->name, edit);
 }
 
 Reply change_vm(const Sides& sides, const Call& call) {
   auto body = body_of<control::edits::VmChange>(call);
   if (!body) return refuse(body.error());
   if (body->host) body->host = host_name(sides.plane, *body->host);
-  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) -> Result<void> {
-    auto changed = control::edits::change_vm(inventory, call.names[0], *body);
-    if (!changed || !(body->host || body->owner || body->group)) return changed;
-    return check_owner(sides, inventory, call.names[0]);
-  });
+  const control::Plane::Edit edit = [&](control::Inventory& inventory) {
+    return control::edits::change_vm(inventory, call.names[0], *body);
+  };
+  const bool may_be_unknown = body->host || body->owner || body->group;
+  return may_be_unknown ? edit_owner(sides, call.names[0], edit) : edit_vm(sides, call.names[0], edit);
 }
 
 Reply add_adapter(const Sides& sides, const Call& call) {
   const auto body = body_of<control::edits::NewAdapter>(call);
   if (!body) return refuse(body.error());
-  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) -> Result<void> {
-    if (auto added = control::edits::add_adapter(inventory, call.names[0], *body); !added) return added;
-    return check_owner(sides, inventory, call.names[0]);
+  return edit_owner(sides, call.names[0], [&](control::Inventory& inventory) {
+    return control::edits::add_adapter(inventory, call.names[0], *body);
   });
 }
 

@@ -61,7 +61,8 @@ std::string clean_text(std::string_view text, Newlines newlines) {
     const std::size_t bytes = std::max<std::size_t>(character.bytes, 1);
     if (character.bytes == 0) {
       fmt::format_to(out, "\\x{:02x}", static_cast<unsigned char>(text.front()));
-    } else if (is_unsafe(character.point) && !(character.point == '\n' && newlines == Newlines::kKept)) {
+    } else if (is_unsafe(character.point) &&
+               !(newlines == Newlines::kKept && (character.point == '\n' || character.point == '\t'))) {
       const auto number = static_cast<std::uint32_t>(character.point);
       number > 0xffff ? fmt::format_to(out, "\\U{:08x}", number) : fmt::format_to(out, "\\u{:04x}", number);
     } else {

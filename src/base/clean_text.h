@@ -9,7 +9,7 @@
 
 namespace pvrdma {
 
-enum class Newlines : std::uint8_t { kEscaped, kKept };
+enum class Newlines : std::uint8_t { kEscaped, kKept };  // tabs, too
 
 // Replaces each character that could control a terminal, end a line or change the order of the text around it
 // by an escape: "\u001b", "\u202e". These are control characters, separators of lines, and characters that

@@ -22,7 +22,7 @@ TEST(CleanText, EscapesWhatControlsATerminal) {
 TEST(CleanText, EscapesWhatEndsALine) {
   EXPECT_EQ(clean_text("one\ntwo\r\t\xc2\x85\xe2\x80\xa8\xe2\x80\xa9"),
             "one\\u000atwo\\u000d\\u0009\\u0085\\u2028\\u2029");
-  EXPECT_EQ(clean_text("one\ntwo\r\n", Newlines::kKept), "one\ntwo\\u000d\n");
+  EXPECT_EQ(clean_text("one\n\ttwo\r\n", Newlines::kKept), "one\n\ttwo\\u000d\n");
 }
 
 TEST(CleanText, EscapesWhatChangesDirectionOrIsInvisible) {

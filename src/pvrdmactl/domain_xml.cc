@@ -223,12 +223,26 @@ void add_arguments(xmlNode* domain, const xmlNode* fragment) {
     xmlSetProp(xmlNewChild(line, space, raw("arg"), nullptr), raw("value"), raw(value.c_str()));
 }
 
+// That the daemon's XML has what the functions above look for.
+Result<void> check_fragment(const xmlNode* fragment) {
+  const xmlNode* const devices = child(fragment, "devices");
+  const xmlNode* const interface = devices == nullptr ? nullptr : child(devices, "interface");
+  if (child(fragment, "name") != nullptr && child(fragment, "memory") != nullptr &&
+      child(fragment, "memoryBacking") != nullptr && child(fragment, "features") != nullptr &&
+      child(fragment, "commandline") != nullptr && interface != nullptr &&
+      child(interface, "model") != nullptr && child(interface, "address") != nullptr)
+    return {};
+  return refuse("the daemon's XML lacks an element: does the daemon have the version of pvrdmactl?");
+}
+
 std::string text_of(const Document& document) {
   xmlChar* text = nullptr;
   int size = 0;
-  xmlDocDumpFormatMemory(document.get(), &text, &size, 1);
+  xmlDocDumpFormatMemoryEnc(document.get(), &text, &size, "UTF-8", 1);
   std::string all = taken(text);
-  return all.substr(all.find("?>\n") + 3);  // libvirt writes no XML declaration
+  constexpr std::string_view kDeclarationEnd = "?>\n";
+  const auto end = all.find(kDeclarationEnd);
+  return end == std::string::npos ? all : all.substr(end + kDeclarationEnd.size());  // libvirt writes none
 }
 
 }  // namespace
@@ -240,6 +254,7 @@ Result<std::string> merge_domain(const std::string& domain, const std::string& f
   if (!wanted) return Failure(wanted.error());
   xmlNode* const root = xmlDocGetRootElement(document->get());
   const xmlNode* const added = xmlDocGetRootElement(wanted->get());
+  if (auto checked = check_fragment(added); !checked) return Failure(std::move(checked).error());
   if (auto checked = check_domain(root, added); !checked) return Failure(std::move(checked).error());
   if (child(root, "name") == nullptr) put_child(root, child(added, "name"));
   add_memory(root, added);

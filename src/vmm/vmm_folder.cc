@@ -59,7 +59,7 @@ bool give(const Fd& folder, const SocketOwner& owner) {
                     : change_owner(folder, ::geteuid(), owner.group.value_or(::getegid()));
 }
 
-// 0 or an errno. A folder that cannot be removed keeps its owner.
+// 0 or an errno. A folder that cannot be removed keeps its owner and mode.
 int remove_folder(const std::string& path) {
   const Fd folder = open_folder(path);
   struct stat found {};
@@ -69,6 +69,7 @@ int remove_folder(const std::string& path) {
   }
   if (::unlinkat(AT_FDCWD, path.c_str(), AT_REMOVEDIR) == 0) return 0;
   const int code = errno;
+  static_cast<void>(change_mode(folder, found.st_mode & 07777));
   static_cast<void>(change_owner(folder, found.st_uid, found.st_gid));
   return code;
 }
