@@ -337,6 +337,9 @@ TEST_F(ClusterApi, AnOwnerMustBeKnownOnTheHostThatAnswers) {
   refused(400, "no group nosuch", "PATCH", "/v1/vms/VM-01", R"({"group": "nosuch"})");
   done("POST", "/v1/vms", vm("VM-02", "esx-02", nosuch));
   refused(400, why, "PATCH", "/v1/vms/VM-02", R"({"host": "self"})");
+  done("POST", "/v1/vms",
+       R"({"name": "VM-03", "host": "esx-02", "hardware_version": 14, "memory_mib": 512})");
+  EXPECT_EQ(done("PATCH", "/v1/vms/VM-03", R"({"host": "self"})")["host"], "esx-01") << "it has no adapter";
 }
 
 TEST_F(ClusterApi, TellsHowToStartAVm) {

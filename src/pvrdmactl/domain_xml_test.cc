@@ -134,6 +134,25 @@ TEST(DomainXml, TheInterfaceWithTheMacKeepsItsNetwork) {
   EXPECT_THAT(xml, Not(HasSubstr("default")));
 }
 
+TEST(DomainXml, IsUtf8WhateverTheDomainWasWrittenIn) {
+  const std::string text =
+      "<?xml version='1.0' encoding='ISO-8859-1'?>\n" + domain("<title>caf\xe9\tbar</title>");
+  EXPECT_THAT(merged(text), HasSubstr("<title>caf\xc3\xa9\tbar</title>"));
+}
+
+TEST(DomainXml, RefusesXmlOfAnotherDaemonThatLacksAnElement) {
+  for (const std::string element : {"<memory unit='MiB'>512</memory>", "<model type='vmxnet3'/>"}) {
+    std::string fragment = kFragment;
+    const auto at = fragment.find(element);
+    ASSERT_NE(at, std::string::npos) << element;
+    fragment.erase(at, element.size());
+    const auto done = merge_domain(domain(""), fragment);
+    ASSERT_FALSE(done) << element;
+    EXPECT_EQ(done.error().message,
+              "the daemon's XML lacks an element: does the daemon have the version of pvrdmactl?");
+  }
+}
+
 TEST(DomainXml, SaysWhatIsWrong) {
   EXPECT_EQ(refusal(""), "line 1: not XML: it is empty: correct it, or take the output of virsh dumpxml");
   EXPECT_THAT(refusal("<domain>\n<name></domain>"), HasSubstr("line 2: not XML: "));
