@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "pvrdmactl/json_fields.h"
@@ -192,20 +193,18 @@ Findings check_peers(const Json& cluster) {
 }
 
 Findings check_macs(const Json& adapters, const Json& vms) {
-  std::map<std::string, std::string> owners;  // the first adapter with this MAC
-  Findings findings;
-  const auto look = [&](const std::string& name, const std::string& mac) {
-    const auto [first, is_new] = owners.try_emplace(mac, name);
-    if (!is_new && first->second != name) {
-      findings.push_back(trouble("MAC " + mac, fmt::format("adapters {} and {} have it", first->second, name),
-                                 "give one of the VMs another MAC, in its vmxnet3 adapter, too"));
-    }
-  };
-  for (const Json& adapter : adapters) look(text_at(adapter, "name"), text_at(adapter, "mac"));
+  std::map<std::string, std::set<std::string>> names;  // by MAC; a VM that is served here is in both lists
+  for (const Json& adapter : adapters) names[text_at(adapter, "mac")].insert(text_at(adapter, "name"));
   for (const Json& vm : vms) {
-    if (vm.at("adapter").is_object()) look(text_at(vm, "name"), text_at(vm.at("adapter"), "mac"));
+    if (vm.at("adapter").is_object()) names[text_at(vm.at("adapter"), "mac")].insert(text_at(vm, "name"));
   }
-  if (findings.empty()) findings.push_back(ok("MACs", fmt::format("{} different", owners.size())));
+  Findings findings;
+  for (const auto& [mac, owners] : names) {
+    if (owners.size() == 1) continue;
+    findings.push_back(trouble("MAC " + mac, fmt::format("adapters {} have it", fmt::join(owners, " and ")),
+                               "give one of the VMs another MAC, in its vmxnet3 adapter, too"));
+  }
+  if (findings.empty()) findings.push_back(ok("MACs", fmt::format("{} different", names.size())));
   return findings;
 }
 
