@@ -26,7 +26,9 @@ class TwoQemus final : public VmWorld {
   }
 
   Result<UpgradeReport> upgrade() {
-    return VmmUpgrade({"VM-01", path("qemu"), path("new")}, {{}, path("main"), path("cpr")}, side()).run();
+    return VmmUpgrade({"VM-01", path("qemu"), path("new")}, {.main = path("main"), .cpr = path("cpr")},
+                      side())
+        .run();
   }
 
   // The situation: which QEMU runs the VM, which one has the adapter, and what was left over.
