@@ -288,10 +288,15 @@ Result<void> AdapterSet::make(Provided& provided) {
   if (is_static(wanted.config.name)) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
-  if (!wanted.trouble.empty()) return fail(wanted.trouble);
+  const GivenBack* given = given_to(wanted.config.name);
+  if (!wanted.trouble.empty()) {
+    if (given == nullptr || !given->record.has_client) return fail(wanted.trouble);
+    // A VM that runs keeps its adapter, and the adapter's socket its owner.
+    provided.made.config.owner = owner_of(wanted.config.socket);
+    provided.made.trouble.clear();
+  }
   AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
   setup.is_arriving = wanted.is_arriving;
-  const GivenBack* given = given_to(wanted.config.name);
   provided.is_as_before = keep_to_client(setup, given);
   auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), parts_, given);
   if (!adapter) return Failure(std::move(adapter).error());

@@ -13,6 +13,7 @@
 
 #include "adapters/adapter_fault.h"
 #include "base/reaper.h"
+#include "base/unix_listener.h"
 #include "shard/ask.h"
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
@@ -130,8 +131,9 @@ class WaitingAdapterTest : public AdapterSetTest {
  protected:
   WaitingAdapterTest() { coming_.is_arriving = true; }
 
-  // The client stays connected. The guest's objects have not arrived yet.
-  std::unique_ptr<vfio_user::Client> restart_with_client() {
+  // The client stays connected. The guest's objects have not arrived yet. `after`: what is wanted after the
+  // restart.
+  std::unique_ptr<vfio_user::Client> restart_with_client(const WantedAdapter& after) {
     make_set();
     run();
     want({coming_});
@@ -153,7 +155,7 @@ class WaitingAdapterTest : public AdapterSetTest {
     given.emplace("VM-01", read_kept(std::move(kept.fds), std::move(kept.stream)).value());
     set_->give_back(std::move(given));
     run();
-    want({coming_});
+    want({after});
     EXPECT_TRUE(waits());
     EXPECT_TRUE(client->device_info());
     EXPECT_TRUE(power_.log().empty());
@@ -178,7 +180,7 @@ class WaitingAdapterTest : public AdapterSetTest {
 };
 
 TEST_F(WaitingAdapterTest, IsItsVmsWhenTheStoreHasThatHereInTheEnd) {
-  const auto client = restart_with_client();
+  const auto client = restart_with_client(coming_);
   EXPECT_TRUE(is_unclaimed());
   want({wanted("VM-01")});
   EXPECT_FALSE(waits());
@@ -188,7 +190,7 @@ TEST_F(WaitingAdapterTest, IsItsVmsWhenTheStoreHasThatHereInTheEnd) {
 }
 
 TEST_F(WaitingAdapterTest, IsLeftToWhoeverHasBegunToBringItsVm) {
-  const auto client = restart_with_client();
+  const auto client = restart_with_client(coming_);
   EXPECT_TRUE(on_shard([this] { return set_->adapters().at(0)->stop(); }));
   want({wanted("VM-01")});
   EXPECT_TRUE(waits()) << "that one lets it arrive";
@@ -201,13 +203,22 @@ TEST_F(WaitingAdapterTest, IsLeftToWhoeverHasBegunToBringItsVm) {
 }
 
 TEST_F(WaitingAdapterTest, IsMadeAgainForAnotherClient) {
-  auto client = restart_with_client();
+  auto client = restart_with_client(coming_);
   client.reset();
   wait_until([this] { return !is_unclaimed(); });
   want({wanted("VM-01")});
   EXPECT_FALSE(waits());
   EXPECT_TRUE(power_.log().empty()) << "its VM is off";
   EXPECT_TRUE(connect("VM-01"));
+}
+
+TEST_F(WaitingAdapterTest, KeepsItsClientWhileItsOwnerCannotBeLookedUp) {
+  WantedAdapter unknown = coming_;
+  unknown.trouble = "this host cannot look up the user alice";
+  const auto client = restart_with_client(unknown);
+  EXPECT_EQ(trouble_count(), 0U);
+  want({coming_});
+  EXPECT_TRUE(client->device_info());
 }
 
 TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {
@@ -367,6 +378,21 @@ TEST_F(AdapterSetTest, TriesAgainWhatCannotBeMadeYet) {
   want({});
   wait_until([&] { return !fs::exists(nested.config.socket); });
   fs::remove(folder_ + "/later");
+}
+
+TEST_F(AdapterSetTest, AnAdapterThatDoesNotStartLeavesTheSocketsOfAVmmThatRuns) {
+  const auto listening =
+      UnixListener::listen(socket("VM-01"), {.what = "another daemon", .mode = 0600, .backlog = 1}).value();
+  fs::create_directory(folder_ + "/VM-01.vmm");
+  const auto monitor =
+      UnixListener::listen(folder_ + "/VM-01.vmm/qmp", {.what = "QEMU's monitor", .mode = 0600, .backlog = 1})
+          .value();
+  run();
+  want({wanted("VM-01")});
+  EXPECT_EQ(trouble_count(), 1U);
+  EXPECT_TRUE(fs::exists(folder_ + "/VM-01.vmm/qmp"));
+  want({});
+  fs::remove_all(folder_ + "/VM-01.vmm");
 }
 
 TEST_F(AdapterSetTest, DoesNotServeWhatHasTrouble) {

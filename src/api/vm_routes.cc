@@ -65,54 +65,67 @@ Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane:
                        [&](const control::Inventory& inventory) { return show_vm(sides, inventory, name); });
 }
 
-// Refuses an owner that this host does not know. Another host may know other users: a VM there is accepted,
-// and its host shows in `not_served` what it does not know.
-Result<void> check_owner(const Sides& sides, const control::Inventory& inventory, const std::string& name) {
-  const control::Vm& vm = inventory.vms.at(name);
-  if (!vm.adapter || !is_here(sides, vm)) return {};
-  const auto owner = find_owner(vm.adapter->owner, vm.adapter->group);
+// Refuses an owner that this host does not know, for a VM on `host`. Another host may know other users: a VM
+// there is accepted, and its host shows in `not_served` what it does not know. Call it before the edit,
+// because a directory service may be slow, and other edits of this host would wait for it.
+Result<void> check_owner(const Sides& sides, const std::string& host, const std::string& vm,
+                         const std::string& user, const std::string& group) {
+  if (host != sides.plane.host()) return {};
+  auto owner = find_owner(user, group);
   if (owner) return {};
-  return fail(ErrorKind::kInvalid, fmt::format("the adapter of VM {} cannot be given to its owner: {}", name,
-                                               owner.error().message));
+  return Failure(
+      std::move(owner).error().in(fmt::format("the adapter of VM {} cannot be given to its owner", vm)));
 }
 
-// An edit that gives a VM's adapter to an owner. The owner is looked up before the edit: a directory service
-// may be slow, and other edits of this host would wait for it.
-Reply edit_owner(const Sides& sides, const std::string& name, const control::Plane::Edit& edit) {
-  control::Inventory draft = *sides.plane.inventory();
-  if (edit(draft)) {  // the edit itself refuses again what it refuses here
-    if (const auto known = check_owner(sides, draft, name); !known) return refuse(known.error());
-  }
-  return edit_vm(sides, name, edit);
+// The same for what a change makes of a VM. A VM that does not exist, or has no adapter, is the edit's to
+// refuse.
+Result<void> check_changed_owner(const Sides& sides, const std::string& name,
+                                 const control::edits::VmChange& change) {
+  const auto inventory = sides.plane.inventory();
+  const auto vm = inventory->vms.find(name);
+  if (vm == inventory->vms.end() || !vm->second.adapter) return {};
+  const control::VmAdapter& adapter = *vm->second.adapter;
+  return check_owner(sides, change.host.value_or(vm->second.host), name, change.owner.value_or(adapter.owner),
+                     change.group.value_or(adapter.group));
 }
 
 Reply create_vm(const Sides& sides, const Call& call) {
   auto body = body_of<NewVmBody>(call);
   if (!body) return refuse(body.error());
   body->host = host_name(sides.plane, body->host);
-  const control::Plane::Edit edit = [&](control::Inventory& inventory) -> Result<void> {
+  if (body->adapter) {
+    const auto known = check_owner(sides, body->host, body->name, body->adapter->owner, body->adapter->group);
+    if (!known) return refuse(known.error());
+  }
+  return edit_vm(sides, body->name, [&](control::Inventory& inventory) -> Result<void> {
     auto created = control::edits::create_vm(inventory, *body);
     if (!created || !body->adapter) return created;
     return control::edits::add_adapter(inventory, body->name, *body->adapter);
-  };
-  return body->adapter ? edit_owner(sides, body->name, edit) : edit_vm(sides, body->name, edit);
+  });
 }
 
 Reply change_vm(const Sides& sides, const Call& call) {
   auto body = body_of<control::edits::VmChange>(call);
   if (!body) return refuse(body.error());
   if (body->host) body->host = host_name(sides.plane, *body->host);
-  const control::Plane::Edit edit = [&](control::Inventory& inventory) {
+  if (body->host || body->owner || body->group) {
+    if (const auto known = check_changed_owner(sides, call.names[0], *body); !known)
+      return refuse(known.error());
+  }
+  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
     return control::edits::change_vm(inventory, call.names[0], *body);
-  };
-  const bool may_be_unknown = body->host || body->owner || body->group;
-  return may_be_unknown ? edit_owner(sides, call.names[0], edit) : edit_vm(sides, call.names[0], edit);
+  });
 }
 
 Reply add_adapter(const Sides& sides, const Call& call) {
   const auto body = body_of<control::edits::NewAdapter>(call);
   if (!body) return refuse(body.error());
-  return edit_owner(sides, call.names[0], [&](control::Inventory& inventory) {
+  const auto inventory = sides.plane.inventory();
+  if (const auto vm = inventory->vms.find(call.names[0]); vm != inventory->vms.end()) {
+    const auto known = check_owner(sides, vm->second.host, call.names[0], body->owner, body->group);
+    if (!known) return refuse(known.error());
+  }
+  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
     return control::edits::add_adapter(inventory, call.names[0], *body);
   });
 }

@@ -39,18 +39,16 @@ void ViewFeed::set_inventory(std::shared_ptr<const control::Inventory> newest, I
 }
 
 void ViewFeed::look_again(Instant now) {
-  if (linger_.keeps() || has_trouble()) compute(now);
+  if (linger_.keeps() || owners_.is_due(now)) compute(now);
   slot_.retry();
-}
-
-bool ViewFeed::has_trouble() const {
-  return last_ &&
-         std::ranges::any_of(last_->adapters, [](const auto& each) { return !each.trouble.empty(); });
 }
 
 void ViewFeed::compute(Instant now) {
   const auto is_up = [this](const std::string& host) { return up_.contains(ids_.of(host)); };
-  ShardView view = compute_view(linger_.apply(*newest_, now, is_up), host_, socket_folder_, ids_);
+  owners_.begin_round();
+  ShardView view = compute_view(
+      linger_.apply(*newest_, now, is_up), host_, socket_folder_, ids_,
+      [&](const std::string& user, const std::string& group) { return owners_.find(user, group, now); });
   if (last_ == view) return;
   report_new_paths(last_ ? last_->fabric : fabric::View{}, view.fabric);
   last_ = view;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/time.h"
+#include "cluster/known_owners.h"
 #include "cluster/linger.h"
 #include "cluster/shard_view.h"
 #include "cluster/view_slot.h"
@@ -32,12 +33,12 @@ class ViewFeed {
   void look_again(Instant now);
 
  private:
-  bool has_trouble() const;
   void compute(Instant now);
 
   const std::string host_;
   const std::string socket_folder_;
   HostIds ids_;
+  KnownOwners owners_;
   std::set<transport::HostId> up_;  // hosts with connections that are up
   Linger linger_;
   std::shared_ptr<const control::Inventory> newest_;
