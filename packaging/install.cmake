@@ -9,7 +9,7 @@ function(pvrdma_absolute result folder)
   set(${result} "${folder}" PARENT_SCOPE)
 endfunction()
 
-foreach(folder BINDIR SBINDIR DATADIR MANDIR DOCDIR)
+foreach(folder BINDIR SBINDIR DATADIR MANDIR DOCDIR ZSHDIR)
   pvrdma_absolute(PVRDMA_${folder} "${PVRDMA_${folder}}")
 endforeach()
 # The configuration of /usr and /usr/local is in /etc, and that of /opt/NAME in /etc/opt/NAME, unless
@@ -32,7 +32,7 @@ set(own "${PVRDMA_DATADIR}/pvrdma")
 set(examples "${PVRDMA_DOCDIR}/examples")
 set(configuration "${PVRDMA_SYSCONFDIR}/pvrdma/pvrdmad.toml")
 set(completions "${PVRDMA_DATADIR}/bash-completion/completions" "${PVRDMA_DATADIR}/fish/vendor_completions.d"
-                "${PVRDMA_DATADIR}/zsh/site-functions")
+                "${PVRDMA_ZSHDIR}")
 set(root "$ENV{DESTDIR}")
 if(NOT root STREQUAL "")
   cmake_path(ABSOLUTE_PATH root)

@@ -11,6 +11,7 @@ namespace pvrdma::ctl {
 namespace {
 
 constexpr std::size_t kPrintedBytesMax = 64 * 1024;
+constexpr Duration kPatience = std::chrono::seconds(10);
 
 int connect_error(const std::string& path) {
   const auto address = unix_address("QEMU's monitor", path);
@@ -21,13 +22,14 @@ int connect_error(const std::string& path) {
 
 QemuProbe probe_qemu(const std::string& program) {
   QemuProbe probe{.program = program};
-  const auto version = printed_by({program, "--version"}, kPrintedBytesMax);
+  const auto version = printed_by({program, "--version"}, kPrintedBytesMax, kPatience);
   if (!version) {
     probe.trouble = version.error().message;
     return probe;
   }
   probe.version_text = *version;
-  probe.has_device = printed_by({program, "-device", "vfio-user-pci,help"}, kPrintedBytesMax).has_value();
+  probe.has_device =
+      printed_by({program, "-device", "vfio-user-pci,help"}, kPrintedBytesMax, kPatience).has_value();
   return probe;
 }
 

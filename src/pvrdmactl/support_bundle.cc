@@ -24,6 +24,7 @@ namespace pvrdma::ctl {
 namespace {
 
 constexpr std::size_t kLogBytesMax = 16 * 1024 * 1024;
+constexpr Duration kLogPatience = std::chrono::seconds(60);
 constexpr int kIndent = 2;
 
 struct BundleFile {
@@ -101,7 +102,7 @@ Bundle collect(const std::string& configuration, const Get& get) {
   bundle.add("pvrdmad.toml", text_of_file(configuration));
   bundle.add("log.txt",
              printed_by({"journalctl", "--unit=pvrdmad", "--lines=20000", "--output=short-iso", "--no-pager"},
-                        kLogBytesMax));
+                        kLogBytesMax, kLogPatience));
   std::string missing;
   for (const std::string& sentence : bundle.missing) missing += sentence + "\n";
   bundle.add("missing.txt", std::move(missing));
@@ -150,12 +151,12 @@ std::string summary_text(const Json& summary) {
 
 Result<std::string> support_bundle(const Values& values, const Get& get) {
   const std::string& path = values.at("FILE");
+  const Bundle bundle = collect(values.at("config"), get);
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) {
     if (errno == EEXIST) return fail(EEXIST, fmt::format("{} exists already: name another file", path));
     return fail_errno(errno, "cannot make " + path);
   }
-  const Bundle bundle = collect(values.at("config"), get);
   if (const auto written = write_tar(fd.get(), bundle.files); !written) {
     ::unlink(path.c_str());
     return fail(written.error().code, fmt::format("cannot write {}: {}", path, written.error().message));

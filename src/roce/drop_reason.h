@@ -55,7 +55,7 @@ constexpr std::string_view name_of(DropReason reason) {
     case DropReason::kDestination:
       return "destination";
     case DropReason::kDmaBytes:
-      return "dma_bytes";
+      return "dma_length";
     case DropReason::kIcrc:
       return "icrc";
   }

@@ -25,7 +25,7 @@ constexpr Named<verbs::Counters> kVerbs[] = {
     {"tx_bytes", &verbs::Counters::tx_bytes},
     {"rx_messages", &verbs::Counters::rx_messages},
     {"rx_bytes", &verbs::Counters::rx_bytes},
-    {"read_bytes_served", &verbs::Counters::read_bytes_served},
+    {"served_read_bytes", &verbs::Counters::read_bytes_served},
     {"atomics_served", &verbs::Counters::atomics_served},
     {"retransmits", &verbs::Counters::retransmits},
     {"timeouts", &verbs::Counters::timeouts},
