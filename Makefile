@@ -11,9 +11,9 @@ PREFIX := /usr/local
 PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
 PRESETS := apart release $(SANITIZED)
-# VM tests that `make test` also runs with mapped doorbells: those that ring doorbells most, sleep most, and disappear
+# VM tests that `make test` also runs with trapped doorbells: those that ring doorbells most, sleep most, and disappear
 # and come back.
-MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
+TRAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
 
 # Prints a heading with the time of day, so that a log tells how long each step took.
 say = @printf '== %(%T)T %s\n' -1 "$(1)"
@@ -38,7 +38,7 @@ deb-test: setup  ## make deb, then install, upgrade under traffic and remove the
 	@tools/deb $(if $(SUITE),--suite $(SUITE)) --version 0.0.1 --out build/deb-older
 	@RC_CHECKER=build/release/tests/cluster/rc_checker $(PYTEST) tests/packages $(if $(SUITE),-k $(SUITE))
 
-demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled doorbells
+demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=trapped: each doorbell a message
 	@$(MAKE) -j2 testbed programs
 	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
 
@@ -66,8 +66,8 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
 	$(call say,VM tests)
 	@$(PYTEST) tests/vm -m "not full"
-	$(call say,VM tests with mapped doorbells)
-	@PVRDMA_DOORBELLS=mapped $(PYTEST) $(MAPPED_IN_TEST) -m "not full"
+	$(call say,VM tests with trapped doorbells)
+	@PVRDMA_DOORBELLS=trapped $(PYTEST) $(TRAPPED_IN_TEST) -m "not full"
 	$(call say,cluster tests)
 	@$(PYTEST) tests/cluster -m "not full"
 	$(call say,summary)
@@ -84,12 +84,12 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	@tools/testbed/build --suite trixie --suite bookworm --suite forky
 	$(call say,VM tests of all guests)
 	@$(PYTEST) tests/vm -m full
-	$(call say,all VM tests with mapped doorbells)
-	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/vm -m "not full"
+	$(call say,all VM tests with trapped doorbells)
+	@PVRDMA_DOORBELLS=trapped $(PYTEST) tests/vm -m "not full"
 	$(call say,long cluster tests; also with the daemon of the commit before)
 	@other=$$(tools/other-daemon) && PVRDMA_OTHER_DAEMON=$$other $(PYTEST) tests/cluster -m full
-	$(call say,cluster tests of traffic with mapped doorbells)
-	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
+	$(call say,cluster tests of traffic with trapped doorbells)
+	@PVRDMA_DOORBELLS=trapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
 	$(call say,hostile neighbours and VM and cluster tests of a daemon with AddressSanitizer)
 	@cmake --build --preset asan --target programs neighbour_bench
 	@NEIGHBOUR_BENCH=build/asan/bench/neighbour_bench $(PYTEST) tests/cli/test_neighbour_bench.py

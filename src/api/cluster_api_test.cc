@@ -248,14 +248,14 @@ TEST_F(ClusterApi, EditsVms) {
   make_switch();
   EXPECT_EQ(done("GET", "/v1/vms"), Json::array());
   const Json vm = done("POST", "/v1/vms", R"({"name": "VM-01", "hardware_version": 13, "memory_mib": 512,
-      "memory_reserved_mib": 512, "adapter": {"portgroup": "pg1", "profile": "esxi", "doorbells": "mapped"}})");
+      "memory_reserved_mib": 512, "adapter": {"portgroup": "pg1", "profile": "esxi", "doorbells": "trapped"}})");
   EXPECT_EQ(vm["host"], "esx-01");
   EXPECT_EQ(vm["power"], "off");
   EXPECT_EQ(vm["power_on_refusal"], "");
   EXPECT_EQ(vm["adapter"]["dvs"], "dvs1");
   EXPECT_EQ(vm["adapter"]["protocol"], "v1");
   EXPECT_EQ(vm["adapter"]["profile"], "esxi");
-  EXPECT_EQ(vm["adapter"]["doorbells"], "mapped");
+  EXPECT_EQ(vm["adapter"]["doorbells"], "trapped");
   EXPECT_EQ(vm["adapter"]["socket"], "/run/pvrdma/VM-01.sock");
   EXPECT_EQ(done("GET", "/v1/vms/VM-01"), vm);
 
@@ -284,8 +284,8 @@ TEST_F(ClusterApi, EditsVms) {
   refused(409, "VM-02", "PUT", adapter, R"({"portgroup": "pg1"})");
   EXPECT_EQ(done("PATCH", "/v1/vms/VM-02", R"({"protocol": "v2"})")["adapter"]["protocol"], "v2");
   refused(400, "doorbells", "PATCH", "/v1/vms/VM-02", R"({"doorbells": "polled"})");
-  EXPECT_EQ(done("GET", "/v1/vms/VM-02")["adapter"]["doorbells"], "trapped");
-  EXPECT_EQ(done("PATCH", "/v1/vms/VM-02", R"({"doorbells": "mapped"})")["adapter"]["doorbells"], "mapped");
+  EXPECT_EQ(done("GET", "/v1/vms/VM-02")["adapter"]["doorbells"], to_text(kDoorbellModeDefault));
+  EXPECT_EQ(done("PATCH", "/v1/vms/VM-02", R"({"doorbells": "trapped"})")["adapter"]["doorbells"], "trapped");
   EXPECT_EQ(done("DELETE", adapter)["adapter"], nullptr);
   refused(404, "VM-02", "DELETE", adapter);
 

@@ -29,14 +29,7 @@ verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile
 // Whether the guest's driver works with such limits (reference 2.2, 2.3). The Error names a wrong limit.
 Result<> check_limits(const verbs::Limits& limits);
 
-// Mapped doorbells rely on x86's order of stores: when a doorbell is visible, the ring index that the guest
-// wrote before it is visible, too.
-#if defined(__x86_64__)
-inline constexpr bool kHostIsX86 = true;
-#else
-inline constexpr bool kHostIsX86 = false;
-#endif
-// The Error names the mode and the alternative.
+// Only x86 hosts can map them (kHostIsX86). The Error names the mode and the alternative.
 Result<> check_doorbells(DoorbellMode mode, bool host_is_x86 = kHostIsX86);
 
 // The largest RDMA MTU whose packets the network carries.

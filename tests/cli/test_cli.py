@@ -95,7 +95,7 @@ def running_daemon(folder: Path, config: str) -> Iterator[Daemon]:
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     """Two adapters of a daemon that is ready."""
-    with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18, doorbells="mapped")) as running:
+    with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18, doorbells="trapped")) as running:
         yield running
 
 
@@ -361,10 +361,10 @@ def test_adapter_get(daemon: Daemon) -> None:
     shown = daemon.ctl_json("adapter", "get", "VM-02")
     assert shown["mac"] == "52:54:00:12:34:52"  # type: ignore[index]
     assert shown["tx_bytes"] == 0  # type: ignore[index]
-    assert [a["doorbells"] for a in daemon.ctl_json("adapter", "list")] == ["trapped", "mapped"]  # type: ignore[attr-defined]
+    assert [a["doorbells"] for a in daemon.ctl_json("adapter", "list")] == ["mapped", "trapped"]  # type: ignore[attr-defined]
     text = daemon.ctl("adapter", "get", "VM-02").stdout
     assert text.startswith("VM-02\n   State: off\n   MAC: 52:54:00:12:34:52\n")
-    assert "\n   Doorbells: mapped\n" in text
+    assert "\n   Doorbells: trapped\n" in text
 
 
 def test_adapter_get_shows_use_and_limit_of_each_budget(tmp_path: Path) -> None:

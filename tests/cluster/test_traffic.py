@@ -98,7 +98,7 @@ def test_nvme_over_fabrics(vm_fleet: Fleet) -> None:
 
 def test_doorbells_are_what_was_configured(vm_fleet: Fleet) -> None:
     modes = {adapter["name"]: adapter["doorbells"] for host in vm_fleet.hosts.values() for adapter in host.ctl("adapter", "list")}
-    assert modes == dict.fromkeys(("VM-01", "VM-02", "VM-03"), os.environ.get("PVRDMA_DOORBELLS", "trapped"))
+    assert modes == dict.fromkeys(("VM-01", "VM-02", "VM-03"), os.environ.get("PVRDMA_DOORBELLS", "mapped"))
 
 
 @pytest.mark.tls

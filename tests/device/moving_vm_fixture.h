@@ -22,7 +22,7 @@ class MovingVmTest : public RcTest, public ::testing::WithParamInterface<Doorbel
   }
   explicit MovingVmTest(const TestbenchOptions& options = options_of(GetParam())) : RcTest({}, {}, options) {}
 
-  static bool needs_another_host() { return GetParam() == DoorbellMode::kMapped && !device::kHostIsX86; }
+  static bool needs_another_host() { return GetParam() == DoorbellMode::kMapped && !kHostIsX86; }
   void connect_both() { RcTest::SetUp(); }
   // Opens the guest's driver on this bus.
   template <typename Bus>

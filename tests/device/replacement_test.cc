@@ -167,7 +167,7 @@ class Life {
 class Replacement : public ::testing::TestWithParam<DoorbellMode> {
  protected:
   void SetUp() override {
-    if (GetParam() == DoorbellMode::kMapped && !device::kHostIsX86)
+    if (GetParam() == DoorbellMode::kMapped && !kHostIsX86)
       GTEST_SKIP() << "mapped doorbells need an x86 host";
   }
   Life undisturbed_{GetParam(), [](std::uint64_t) { return false; }};

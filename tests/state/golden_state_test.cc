@@ -180,7 +180,7 @@ TEST(GoldenState, SaysWhatItSaid) {
 // used.
 TEST(GoldenState, IsLoadedAndGoesOn) {
   for (const fs::path& path : golden_files()) {
-    if (doorbells_of(path) == DoorbellMode::kMapped && !device::kHostIsX86) continue;
+    if (doorbells_of(path) == DoorbellMode::kMapped && !kHostIsX86) continue;
     Testbench bench(options(doorbells_of(path)));
     device::Adapter& adapter = bench.adapter(0);
     const SavedBytes bytes = read(path);
@@ -217,7 +217,7 @@ std::vector<std::string> format_of(const std::string& text) {
 // Changed fields without a changed version of the record would be a silent change of the format.
 TEST(GoldenState, HasTheFormatOfThisVersion) {
   for (const DoorbellMode doorbells : {DoorbellMode::kTrapped, DoorbellMode::kMapped}) {
-    if (doorbells == DoorbellMode::kMapped && !device::kHostIsX86) continue;
+    if (doorbells == DoorbellMode::kMapped && !kHostIsX86) continue;
     const std::string name = std::string("v") + PVRDMA_VERSION + "_" + std::string(to_text(doorbells));
     const SavedBytes bytes = Saved(doorbells).bytes();
     if (const char* folder = std::getenv("PVRDMA_WRITE_STATE"); folder != nullptr) {

@@ -37,7 +37,7 @@ struct AdapterConfig {
   HardwareVersion hardware_version{};
   RoceVersion roce{};  // a version that the hardware version offers
   Profile profile = Profile::kOpen;
-  DoorbellMode doorbells = DoorbellMode::kTrapped;
+  DoorbellMode doorbells = kDoorbellModeDefault;
   NetworkMtu mtu = kNetworkMtuDefault;
   // The only addresses that its guest may use besides those of its MAC; empty: any.
   std::vector<IpAddress> addresses;

@@ -91,7 +91,7 @@ name = "b.c_d-1"
 socket = "b.sock"
 mac = "02:00:00:00:AB:cd"
 hardware_version = 18
-doorbells = "mapped"
+doorbells = "trapped"
 mtu = 9000
 )");
   ASSERT_TRUE(config) << config.error().message;
@@ -107,10 +107,10 @@ mtu = 9000
   EXPECT_EQ(config->adapters[0].hardware_version, HardwareVersion::k14);
   EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV1);
   EXPECT_EQ(config->adapters[1].mac, (Mac{{2, 0, 0, 0, 0xab, 0xcd}}));
-  EXPECT_EQ(config->adapters[0].doorbells, DoorbellMode::kTrapped);
+  EXPECT_EQ(config->adapters[0].doorbells, kDoorbellModeDefault);
   EXPECT_EQ(config->adapters[0].mtu, 1500);
   EXPECT_EQ(config->adapters[1].roce, RoceVersion::kV2);
-  EXPECT_EQ(config->adapters[1].doorbells, DoorbellMode::kMapped);
+  EXPECT_EQ(config->adapters[1].doorbells, DoorbellMode::kTrapped);
   EXPECT_EQ(config->adapters[1].mtu, 9000);
 }
 

@@ -99,7 +99,7 @@ struct NewAdapter {
   std::string portgroup;
   std::optional<RoceVersion> protocol;  // empty: v1 on hardware version 13, otherwise v2
   Profile profile = Profile::kOpen;
-  DoorbellMode doorbells = DoorbellMode::kTrapped;
+  DoorbellMode doorbells = kDoorbellModeDefault;
   std::vector<IpAddress> addresses;  // empty: any
   std::string owner;                 // owner of the socket; empty: the daemon's user
   std::string group;

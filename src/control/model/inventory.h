@@ -118,7 +118,7 @@ struct VmAdapter {
   std::string portgroup;
   RoceVersion protocol = RoceVersion::kV2;
   Profile profile = Profile::kOpen;
-  DoorbellMode doorbells = DoorbellMode::kTrapped;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;  // what records of before this setting mean
   std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
   std::string owner;  // owner of its socket on its host, by name or number; empty: the daemon's user
   std::string group;  // the same

@@ -100,17 +100,17 @@ TEST(VmEdits, AddsAnAdapter) {
   const VmAdapter v1 = *after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter;
   EXPECT_EQ(v1.dvs, "dvs") << "the one that has the port group";
   EXPECT_EQ(v1.protocol, RoceVersion::kV1) << "hardware version 13 has no other";
-  EXPECT_EQ(v1.doorbells, DoorbellMode::kTrapped);
+  EXPECT_EQ(v1.doorbells, kDoorbellModeDefault);
   EXPECT_EQ(v1.mac.to_string().substr(0, 9), "52:54:00:");
   test::must(edits::remove_adapter(cluster, "vm-a"));
   NewAdapter spec = adapter("pg");
   spec.mac = "00:50:56:AB:CD:EF";
   spec.profile = Profile::kEsxi;
-  spec.doorbells = DoorbellMode::kMapped;
+  spec.doorbells = DoorbellMode::kTrapped;
   const VmAdapter v2 = *after(cluster, add("vm-a", spec)).vms.at("vm-a").adapter;
   EXPECT_EQ(v2.protocol, RoceVersion::kV2);
   EXPECT_EQ(v2.profile, Profile::kEsxi);
-  EXPECT_EQ(v2.doorbells, DoorbellMode::kMapped);
+  EXPECT_EQ(v2.doorbells, DoorbellMode::kTrapped);
   EXPECT_EQ(v2.mac.to_string(), "00:50:56:ab:cd:ef");
   EXPECT_EQ(after(cluster, add("vm-a", adapter("pg", RoceVersion::kV1))).vms.at("vm-a").adapter->protocol,
             RoceVersion::kV1);
