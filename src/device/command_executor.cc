@@ -4,7 +4,6 @@
 #include <new>
 #include <span>
 
-#include "base/check.h"
 #include "guestmem/copy.h"
 
 namespace pvrdma::device {
@@ -72,8 +71,11 @@ CommandExecutor::Executed CommandExecutor::execute(const SharedRegion& region, I
     answer.ack = abi::ack_of(*command);
     answer.err = static_cast<std::uint8_t>(err);
     std::memcpy(response.bytes.data(), &answer, sizeof answer);
-    const bool written = guestmem::write(memory_, region.response_slot, response.bytes);
-    PVRDMA_CHECK(written, "the response slot was mapped when the command began");
+    // False if the VMM took away memory that the command read. The adapter fails then, with what was created.
+    if (!guestmem::write(memory_, region.response_slot, response.bytes)) {
+      ++counters_.command_errors.not_ready;
+      return {command, EFAULT};
+    }
   }
   return {command, err, responds && err == kNoError, out_of_range_};
 }
