@@ -120,9 +120,10 @@ int ClientRecord::take_back(const KeptMap& kept, ClientFd fd) {
 int ClientRecord::dma_unmap(std::uint64_t iova, std::uint64_t size) {
   const int result = adapter_.dma_unmap(iova, size);
   if (result != 0) return result;
-  if (const auto found = maps_.find(iova); found != maps_.end()) {
-    const auto file = std::move(found->second.file);
-    maps_.erase(found);
+  // The adapter has forgotten whole maps only.
+  for (auto map = maps_.lower_bound(iova); map != maps_.end() && map->first - iova < size;) {
+    const auto file = std::move(map->second.file);
+    map = maps_.erase(map);
     if (file != nullptr && file.use_count() == 1) files_.erase(file->identity);
   }
   changed_();

@@ -154,6 +154,7 @@ int Adapter::dma_unmap(std::uint64_t iova, std::uint64_t size) {
   const int error = memory_.unmap(guestmem::GuestPhys{iova}, size);
   account_.set_ram(memory_.ram_bytes());
   return error;
+  if (error != 0) log_.unmap_refused(iova, size, error);
 }
 
 void Adapter::dma_unmap_all() {

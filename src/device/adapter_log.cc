@@ -1,5 +1,6 @@
 #include "device/adapter_log.h"
 
+#include <cerrno>
 #include <fmt/core.h>
 
 namespace pvrdma::device {
@@ -74,6 +75,12 @@ void AdapterLog::client_reset_it() {
 
 void AdapterLog::map_refused(std::string_view why) {
   if (client_.allow(clock_.now())) log::warn("adapter {}: refused: {}{}", name_, why, held_back(client_));
+}
+
+void AdapterLog::unmap_refused(std::uint64_t iova, std::uint64_t size, int error) {
+  if (!client_.allow(clock_.now())) return;
+  log::warn("adapter {}: refused: DMA unmap of {:#x} bytes at {:#x}: {}{}", name_, size, iova,
+            error == ENOENT ? "no map is there" : "it would cut a map", held_back(client_));
 }
 
 void AdapterLog::state_refused(std::size_t bytes, std::string_view why) {

@@ -41,6 +41,7 @@ class AdapterLog {
   void client_disconnected(bool stands_by, std::string_view reason);
   void client_reset_it();
   void map_refused(std::string_view why);
+  void unmap_refused(std::uint64_t iova, std::uint64_t size, int error);
   void state_refused(std::size_t bytes, std::string_view why);
   void write_log_refused(std::string_view why);
   void memory_taken_away();

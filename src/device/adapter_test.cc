@@ -230,7 +230,7 @@ TEST_F(AdapterTest, DmaMapsComeAndGo) {
   EXPECT_EQ(adapter.dma_map(rom, Fd()), 0) << "not RAM is remembered";
   EXPECT_EQ(adapter.dma_map(rom, Fd()), EEXIST);
   EXPECT_EQ(adapter.info().dma_ram_bytes, 4u << 20);
-  EXPECT_EQ(adapter.dma_unmap(0xc0000, 0x2000), ENOENT);
+  EXPECT_EQ(adapter.dma_unmap(0xc0000, 0x800), EINVAL);
   EXPECT_EQ(adapter.dma_unmap(0xc0000, 0x1000), 0);
   EXPECT_EQ(adapter.dma_unmap(FakeGuest::kRamBase, 4u << 20), 0);
   EXPECT_EQ(adapter.info().dma_ram_bytes, 0u);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <iterator>
 #include <new>
+#include <ranges>
 #include <sys/mman.h>
 #include <utility>
 
@@ -100,15 +102,19 @@ void AddressSpace::give_up(Region& region) {
 }
 
 int AddressSpace::unmap(GuestPhys iova, std::uint64_t size) {
-  const std::size_t at = first_ending_after(iova.value);
-  if (at == regions_.size() || regions_[at].begin != iova.value || regions_[at].end - iova.value != size)
-    return ENOENT;
-  if (regions_[at].mapping != nullptr) {
-    --ram_map_count_;
-    ram_bytes_ -= size;
+  const auto first = regions_.begin() + static_cast<std::ptrdiff_t>(first_ending_after(iova.value));
+  const auto last = std::partition_point(first, regions_.end(),
+                                         [&](const Region& r) { return r.begin < iova.value + size; });
+  if (first == last) return ENOENT;
+  if (first->begin < iova.value || std::prev(last)->end > iova.value + size) return EINVAL;
+  for (Region& region : std::ranges::subrange(first, last)) {
+    if (region.mapping != nullptr) {
+      --ram_map_count_;
+      ram_bytes_ -= region.end - region.begin;
+    }
+    give_up(region);
   }
-  give_up(regions_[at]);
-  regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(at));
+  regions_.erase(first, last);
   changed();
   return 0;
 }

@@ -143,16 +143,37 @@ TEST_F(AddressSpaceTest, RemembersARangeWithoutAFileButNeverTranslatesIt) {
   EXPECT_EQ(map(kBase + kPageBytes, kPageBytes), 0);
 }
 
-TEST_F(AddressSpaceTest, UnmapsOnlyTheExactRange) {
+TEST_F(AddressSpaceTest, CutsNoRange) {
   ASSERT_EQ(map(kBase, 2 * kPageBytes), 0);
-  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), kPageBytes), ENOENT);
-  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), 3 * kPageBytes), ENOENT);
-  EXPECT_EQ(memory_.unmap(GuestPhys(kBase + kPageBytes), kPageBytes), ENOENT);
-  EXPECT_EQ(memory_.unmap(GuestPhys(kBase - kPageBytes), 2 * kPageBytes), ENOENT);
+  const std::uint64_t generation = memory_.generation();
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), kPageBytes), EINVAL);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase + kPageBytes), kPageBytes), EINVAL);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase - kPageBytes), 2 * kPageBytes), EINVAL);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase + kPageBytes), 4 * kPageBytes), EINVAL);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase - kPageBytes), kPageBytes), ENOENT);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase + 2 * kPageBytes), kPageBytes), ENOENT);
   EXPECT_NE(translate(kBase, 1), nullptr);
+  EXPECT_EQ(memory_.generation(), generation);
   EXPECT_EQ(memory_.unmap(GuestPhys(kBase), 2 * kPageBytes), 0);
   EXPECT_EQ(translate(kBase, 1), nullptr);
   EXPECT_EQ(memory_.unmap(GuestPhys(kBase), 2 * kPageBytes), ENOENT);
+}
+
+// virtio-mem takes many blocks from the guest, and QEMU sends one message for all of them.
+TEST_F(AddressSpaceTest, UnmapsAllRangesInsideOne) {
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(map(kBase + 2 * i * kPageBytes, kPageBytes), 0);
+  ASSERT_EQ(map_hole(kBase + 16 * kPageBytes, kPageBytes), 0);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase + kPageBytes), 5 * kPageBytes), 0) << "the second and the third";
+  EXPECT_EQ(memory_.map_count(), 7U);
+  EXPECT_EQ(memory_.ram_bytes(), 6 * kPageBytes);
+  EXPECT_EQ(translate(kBase + 2 * kPageBytes, 1), nullptr);
+  EXPECT_EQ(translate(kBase + 4 * kPageBytes, 1), nullptr);
+  EXPECT_NE(translate(kBase, 1), nullptr);
+  EXPECT_NE(translate(kBase + 6 * kPageBytes, 1), nullptr);
+  EXPECT_EQ(map(kBase + 2 * kPageBytes, 3 * kPageBytes), 0) << "their place is free";
+  EXPECT_EQ(memory_.unmap(GuestPhys(0), kMaxMapBytes), 0);
+  EXPECT_EQ(memory_.map_count(), 0U);
+  EXPECT_EQ(memory_.ram_bytes(), 0U);
 }
 
 TEST_F(AddressSpaceTest, ForgetsEverythingAtOnce) {

@@ -83,6 +83,20 @@ TEST_P(Kept, what_is_under_way_goes_along) {
   EXPECT_TRUE(b_->holds(0, 4000, 9));
 }
 
+TEST_P(Kept, maps_that_one_message_removed_do_not_come_back) {
+  constexpr std::uint64_t kPlace = 1ull << 40;
+  constexpr std::uint64_t kMaps = 4;
+  const std::uint64_t before = host_.info(0).dma_map_count;
+  for (std::uint64_t i = 0; i < kMaps; ++i)
+    must(buses_[0]->dma_map(kPlace + i * abi::kPageBytes, abi::kPageBytes, devices_[0]->ram().fd(), 0));
+  host_.restart();
+  EXPECT_EQ(host_.info(0).dma_map_count, before + kMaps);
+  must(buses_[0]->dma_unmap(kPlace, kMaps * abi::kPageBytes));
+  host_.restart();
+  EXPECT_EQ(host_.info(0).dma_map_count, before);
+  exchange(1);
+}
+
 TEST_P(Kept, a_link_that_is_down_stays_down) {
   host_.on_shard(0, [](adapters::ServedAdapter& served) { served.set_link(false); });
   EXPECT_EQ(devices_[0]->wait_async_event(kPatience)->type, abi::EventType::kPortErr);
