@@ -171,8 +171,9 @@ std::uint32_t Adapter::load_shared_region(std::uint64_t address) {
 }
 
 std::uint32_t Adapter::try_load_shared_region(std::uint64_t address) {
-  auto loaded =
-      load_region(memory_, guestmem::GuestPhys{address}, page_frames_of(config_.hardware_version), caps_);
+  auto loaded = pci_config_.is_bus_master() ? load_region(memory_, guestmem::GuestPhys{address},
+                                                          page_frames_of(config_.hardware_version), caps_)
+                                            : tl::unexpected(RegionDefect::kNoBusMaster);
   if (loaded && !rings_.attach(*loaded)) loaded = tl::unexpected(RegionDefect::kAsyncRing);
   if (!loaded) {
     ++counters_.shared_region_errors;
@@ -207,6 +208,17 @@ std::uint32_t Adapter::reset_by_driver() {
   ++counters_.resets;
   log_.driver_says("reset by the driver");
   return 0;
+}
+
+// Without bus mastering the device must not access memory or raise an interrupt. So the driver's life ends:
+// its peers see what they see when a VM stops answering. Linux switches it off before a kexec.
+void Adapter::obey_bus_master() {
+  if (pci_config_.is_bus_master() || state_ == AdapterState::kDetached || state_ == AdapterState::kFailed)
+    return;
+  drop_driver();
+  interrupts_.reset();
+  ++counters_.resets;
+  log_.driver_says("its guest has switched off bus mastering, which ends the driver's objects");
 }
 
 std::uint32_t Adapter::execute_command() {

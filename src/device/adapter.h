@@ -215,6 +215,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::vector<BudgetUse> budget_uses() const;
   std::uint32_t try_load_shared_region(std::uint64_t address);
   void drop_driver();
+  void obey_bus_master();
   void power_on(LifeEvent event);
 
   void stop_at(LifeEvent event);

@@ -111,7 +111,9 @@ int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<
       return 0;
     }
     case kConfigRegion:
-      return pci_config_.write(offset, data) ? 0 : EINVAL;
+      if (!pci_config_.write(offset, data)) return EINVAL;
+      if (work_ == Work::kWorks) obey_bus_master();  // otherwise a VMM restores its VM
+      return 0;
     default:
       return EINVAL;
   }
@@ -152,9 +154,9 @@ int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
 
 int Adapter::dma_unmap(std::uint64_t iova, std::uint64_t size) {
   const int error = memory_.unmap(guestmem::GuestPhys{iova}, size);
+  if (error != 0) log_.unmap_refused(iova, size, error);
   account_.set_ram(memory_.ram_bytes());
   return error;
-  if (error != 0) log_.unmap_refused(iova, size, error);
 }
 
 void Adapter::dma_unmap_all() {

@@ -148,6 +148,7 @@ void Adapter::unload() {
 
 void Adapter::go_on() {
   end_migration(LifeEvent::kRun);
+  obey_bus_master();
   if (state_ != AdapterState::kActive) return;
   engine_.on_all_paths_restored(clock_.now());
   resume();

@@ -137,6 +137,7 @@ Result<void> Adapter::take_back(state::Reader& reader, Objects objects, Instant 
   if (!pci) return Failure(pci.error());
   const bool fits = pci_config_.write(0, std::as_bytes(std::span(pci->config)));
   PVRDMA_CHECK(fits, "the whole of the configuration space");
+  obey_bus_master();
   if (state_ != AdapterState::kActive) return {};
   engine_.on_all_paths_restored(now);
   if (objects == Objects::kLost) rings_.post(abi::EventType::kDeviceFatal, kPort);
@@ -214,6 +215,7 @@ void Adapter::stand_by() {
 }
 
 void Adapter::resume(Vmm vmm) {
+  obey_bus_master();
   if (failed() || state_ != AdapterState::kActive) return;
   if (vmm == Vmm::kAnother) interrupts_.raise(abi::Vector::kResponse);
   interrupts_.raise(abi::Vector::kAsyncEvent);

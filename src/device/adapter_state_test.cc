@@ -99,6 +99,7 @@ TEST_F(AdapterStateTest, ALoadedAdapterIsSavedAsTheSameBytes) {
 
 TEST_F(AdapterStateTest, AnAddressThatIsHalfWrittenIsCompletedThere) {
   guest_.connect();
+  guest_.set_command(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
   guest_.prepare_region();
   guest_.store(guest_.region_address, guest_.region);
   guest_.write_register(abi::Register::kDsrLow, static_cast<std::uint32_t>(guest_.region_address));

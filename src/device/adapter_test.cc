@@ -204,6 +204,70 @@ TEST_F(AdapterTest, VmResetKeepsMapsAndEventfds) {
   EXPECT_EQ(guest_.interrupts(abi::Vector::kResponse), 1u);
 }
 
+TEST_F(AdapterTest, WithoutBusMasteringADriverIsRefused) {
+  guest_.connect();
+  guest_.prepare_region();
+  guest_.load_region();
+  EXPECT_EQ(state(), AdapterState::kAttached);
+  guest_.set_command(PCI_COMMAND_MEMORY);
+  EXPECT_EQ(state(), AdapterState::kDetached);
+  guest_.store(guest_.region_address, guest_.region);
+  const std::vector<std::byte> before(guest_.ram().begin(), guest_.ram().end());
+  guest_.write_register(abi::Register::kDsrHigh, 0);
+  EXPECT_EQ(guest_.read_register(abi::Register::kErr), static_cast<std::uint32_t>(EFAULT));
+  EXPECT_EQ(state(), AdapterState::kDetached);
+  EXPECT_TRUE(std::ranges::equal(before, guest_.ram()));
+  EXPECT_EQ(guest_.adapter().info().trouble,
+            "the driver's shared region was refused: the driver has not enabled bus mastering (PCI command "
+            "register, bit 2)");
+  guest_.load_region();
+  EXPECT_EQ(state(), AdapterState::kAttached);
+  EXPECT_EQ(guest_.adapter().info().trouble, "");
+}
+
+// Linux switches bus mastering off before a kexec.
+TEST_F(AdapterTest, WithoutBusMasteringNothingIsWrittenOrSignalled) {
+  guest_.bring_up();
+  guest_.create_pd();
+  guest_.create_cq();
+  guest_.interrupts(abi::Vector::kResponse);
+  guest_.set_command(PCI_COMMAND_MEMORY);
+  EXPECT_EQ(state(), AdapterState::kDetached);
+  EXPECT_EQ(guest_.adapter().info().objects.pds, 0u);
+  const std::vector<std::byte> before(guest_.ram().begin(), guest_.ram().end());
+  guest_.adapter().set_link(false);
+  guest_.adapter().set_link(true);
+  guest_.write_register(abi::Register::kRequest, 0);
+  EXPECT_EQ(guest_.read_register(abi::Register::kErr), static_cast<std::uint32_t>(ENODEV));
+  guest_.adapter().run(guest_.clock.now());
+  EXPECT_TRUE(std::ranges::equal(before, guest_.ram()));
+  for (const abi::Vector vector :
+       {abi::Vector::kResponse, abi::Vector::kAsyncEvent, abi::Vector::kNotification})
+    EXPECT_EQ(guest_.interrupts(vector), 0u);
+
+  guest_.set_command(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+  EXPECT_EQ(state(), AdapterState::kDetached) << "as after a reset by the driver";
+  guest_.load_region();
+  EXPECT_EQ(guest_.control(kActivate), 0u);
+  guest_.create_pd();
+}
+
+// A VMM that restores its VM writes the command register while the adapter is stopped.
+TEST_F(AdapterTest, BusMasteringCountsWhenTheVmContinues) {
+  guest_.bring_up();
+  guest_.create_pd();
+  guest_.adapter().stop();
+  guest_.set_command(0);
+  guest_.set_command(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+  guest_.adapter().go_on();
+  EXPECT_EQ(state(), AdapterState::kActive);
+  EXPECT_EQ(guest_.adapter().info().objects.pds, 1u);
+  guest_.adapter().stop();
+  guest_.set_command(PCI_COMMAND_MEMORY);
+  guest_.adapter().go_on();
+  EXPECT_EQ(state(), AdapterState::kDetached);
+}
+
 TEST_F(AdapterTest, DisconnectDropsEverythingAndTheNextVmStartsOver) {
   guest_.bring_up();
   guest_.create_cq();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <linux/pci_regs.h>
 #include <memory>
 #include <optional>
 #include <span>
@@ -106,10 +107,11 @@ class FakeGuest {
 
   // --- Another daemon ---
 
-  // A new adapter with this guest's configuration.
+  // A new adapter with this guest's configuration, whose VMM has restored the command register.
   std::unique_ptr<device::Adapter> successor() {
     auto created = device::Adapter::create(config_, port, clock);
     PVRDMA_CHECK(created, "the adapter can be made");
+    write_command(**created);
     return std::move(*created);
   }
   std::vector<std::byte> save() const { return save(*adapter_); }
@@ -151,6 +153,12 @@ class FakeGuest {
       PVRDMA_CHECK(adapter_->set_irq_eventfd(2, vector, Fd(::dup(eventfds_[vector].get()))) == 0,
                    "an eventfd is assigned");
     }
+  }
+
+  // The guest writes the command register of the configuration space.
+  void set_command(std::uint16_t bits) {
+    command_ = bits;
+    write_command(*adapter_);
   }
 
   void map_ram() {
@@ -247,7 +255,9 @@ class FakeGuest {
     region.cq_ring_pages = {4, 0, notifications.directory};
     region.uar_pfn = kUarPageFrame;
   }
+  // The driver enables bus mastering and tells the adapter of the shared region.
   void load_region() {
+    set_command(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
     store(region_address, region);
     write_register(abi::Register::kDsrLow, static_cast<std::uint32_t>(region_address));
     write_register(abi::Register::kDsrHigh, static_cast<std::uint32_t>(region_address >> 32));
@@ -343,7 +353,13 @@ class FakeGuest {
   std::byte* ram_ = nullptr;
   std::uint64_t next_ = kRamBase;
   std::array<Fd, abi::kVectorCount> eventfds_;
+  void write_command(device::Adapter& adapter) const {
+    PVRDMA_CHECK(adapter.region_write(7, PCI_COMMAND, std::as_bytes(std::span(&command_, 1)), false) == 0,
+                 "the configuration space is writable");
+  }
+
   bool is_connected_ = false;
+  std::uint16_t command_ = 0;  // in the configuration space
   std::unique_ptr<device::Adapter> adapter_;
 };
 

@@ -1,13 +1,14 @@
 // PciConfig: the 256 bytes of PCI configuration space (region 7), with the sizing behaviour of three BARs.
 //
 // It consists of the bytes and a mask of the writable bits. So identity, capability list and BAR types are
-// read-only by construction, and the expansion ROM BAR reads back as 0. The device does not react to writes:
-// QEMU keeps its own copy of BARs and command bits. Reference 1.1, 1.2, 8.8. Thread: shard-owned.
+// read-only by construction, and the expansion ROM BAR reads back as 0. The adapter obeys Bus Master Enable;
+// the VMM obeys the other bits (reference 1.2). Reference 1.1, 1.2, 8.8. Thread: shard-owned.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <linux/pci_regs.h>
 #include <span>
 
 namespace pvrdma::device {
@@ -27,6 +28,8 @@ class PciConfig {
   [[nodiscard]] bool write(std::uint64_t offset, std::span<const std::byte> data);
 
   const std::array<std::byte, kPciConfigBytes>& bytes() const { return bytes_; }
+  // Whether the guest lets the device access its memory and raise interrupts.
+  bool is_bus_master() const { return (bytes_[kPciCommand] & std::byte{PCI_COMMAND_MASTER}) != std::byte{0}; }
 
   // Returns to the power-on state.
   void reset() { bytes_ = power_on_; }

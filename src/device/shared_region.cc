@@ -37,6 +37,8 @@ const char* describe(RegionDefect defect) {
   switch (defect) {
     case RegionDefect::kNotShared:
       return kNoSharedMemory;
+    case RegionDefect::kNoBusMaster:
+      return "the driver has not enabled bus mastering (PCI command register, bit 2)";
     case RegionDefect::kEmpty:
       return "it is empty, as if the VMM had a private copy of the guest's memory: "
              "memory-backend-memfd,share=on";

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/core.h>
+#include <linux/pci_regs.h>
 
 #include "driver/completion_queue.h"
 #include "driver/context.h"
@@ -35,6 +36,14 @@ Device::~Device() {
   (void)close();
 }
 
+Result<> enable_bus_master(Bus& bus) {
+  std::uint16_t command = 0;
+  const auto bytes = std::as_writable_bytes(std::span(&command, 1));
+  if (auto read = bus.region_read(Region::kConfig, PCI_COMMAND, bytes); !read) return read;
+  command |= PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
+  return bus.region_write(Region::kConfig, PCI_COMMAND, bytes);
+}
+
 // The steps of Linux's probe, in its order (1.5).
 Result<> Device::probe(const DeviceOptions& options) {
   auto ram = GuestRam::create(options.ram);
@@ -44,6 +53,7 @@ Result<> Device::probe(const DeviceOptions& options) {
     return mapped;
   ram_mapped_ = true;
 
+  if (auto enabled = enable_bus_master(*bus_); !enabled) return enabled;
   auto version = read_register(abi::Register::kVersion);
   if (!version) return Failure(std::move(version.error()));
   version_ = *version;

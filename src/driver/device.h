@@ -33,6 +33,10 @@ struct DeviceOptions {
   std::uint64_t uar_bar_address = 0x8'0000'0000;
 };
 
+// Lets the device access the guest's memory and raise interrupts, and maps its BARs. Errors: those of the
+// bus.
+Result<> enable_bus_master(Bus& bus);
+
 struct AsyncEvent {
   abi::EventType type;
   std::uint32_t info;  // a CQ, QP or SRQ handle or a port number, depending on the type

@@ -100,9 +100,9 @@ class AddressSpace {
   Result<> map(GuestPhys iova, std::uint64_t size, const Fd& fd, std::uint64_t fd_offset, bool readable,
                bool writable);
 
-  // Removes all ranges inside [iova, iova + size), which does not wrap. Returns 0, ENOENT if there are none, or
-  // EINVAL if it would cut a range; then nothing changes. When it returns, no address in the removed ranges
-  // translates any more.
+  // Removes all ranges inside [iova, iova + size), which does not wrap. Returns 0, ENOENT if there are none,
+  // or EINVAL if it would cut a range; then nothing changes. When it returns, no address in the removed
+  // ranges translates any more.
   [[nodiscard]] int unmap(GuestPhys iova, std::uint64_t size);
   void unmap_all();
 

@@ -61,6 +61,7 @@ class QemuCveProbe : public QemuCve {
     bus_ = must(driver::VfioUserBus::connect(host_.socket_path(0)));
     ram_ = must(driver::GuestRam::create({}));
     must(bus_->dma_map(ram_->base().value, ram_->size_bytes(), ram_->fd(), 0));
+    must(driver::enable_bus_master(*bus_));
     region_ = must(driver::SharedRegion::create(*ram_, 20, 1 << 20));
   }
   void TearDown() override {

@@ -27,6 +27,10 @@ def _transmitted_bytes(cluster: Cluster) -> dict[str, int]:
     return {adapter["name"]: int(adapter["tx_bytes"]) for adapter in cluster.daemon.ctl("adapter", "list")}
 
 
+def _received_bytes(cluster: Cluster, vm: Vm) -> int:
+    return next(int(adapter["rx_bytes"]) for adapter in cluster.daemon.ctl("adapter", "list") if adapter["name"] == vm.name)
+
+
 def _start_load(cluster: Cluster) -> tuple[Job, Job]:
     """Both VMs write to each other for minutes. Returns the first and the second VM's job once data flows in both
     directions."""
@@ -87,6 +91,26 @@ def test_a_process_killed_under_load_leaves_nothing_behind(pair: Cluster) -> Non
     assert failed.exit_code != 0, failed.output
     cases.run(_PINGPONG, victim, peer)
     _expect_no_leftovers(pair)
+
+
+def test_a_guest_without_bus_mastering_is_not_written(pair: Cluster) -> None:
+    """Linux clears Bus Master Enable before a kexec, so that no peer writes into the memory of the next kernel."""
+    victim, peer = pair.vms
+    victim_job, peer_job = _start_load(pair)
+    device = victim.check(f"readlink -f /sys/class/infiniband/{DEVICE}/device").strip()
+    victim.check(f"printf '\\002' | dd of={device}/config bs=1 seek=4 conv=notrunc status=none")
+    before = _received_bytes(pair, victim)
+    time.sleep(0.5)
+    assert _received_bytes(pair, victim) == before
+    failed = peer_job.wait(60)
+    assert failed.exit_code != 0 and _RETRY_EXCEEDED in failed.output, failed.output
+    _expect_no_leftovers(pair)
+    victim_job.kill()
+    victim.check("rmmod vmw_pvrdma")
+    victim.check("modprobe vmw_pvrdma")  # enables it again
+    wait_active(victim)
+    cases.run(_PINGPONG, victim, peer)
+    cases.run(_PINGPONG, peer, victim)
 
 
 def test_powered_off_peer(pair: Cluster) -> None:
