@@ -238,6 +238,18 @@ TEST_F(RoceResponder, AWriteBehindAsManyReadsAsThereMayBeIsExecuted) {
   EXPECT_THAT(answers(), SizeIs(verbs::kRdAtomicMax + 1));
 }
 
+TEST_F(RoceResponder, ARepeatedReadGetsNoMoreThanTheFirst) {
+  arrive(reading(kRqPsn, 2 * kMtu));
+  EXPECT_THAT(answered(), SizeIs(2));
+  for (const std::uint32_t bytes : {2 * kMtu + 1, kDmaBytesMax, ~0U}) {
+    arrive(reading(kRqPsn, bytes));
+    EXPECT_THAT(answers(), IsEmpty()) << bytes;
+  }
+  arrive(reading(kRqPsn + 1, kMtu, kMtu));
+  EXPECT_THAT(answers(), ElementsAre(Seen{Opcode::kReadResponseOnly, kRqPsn + 1, kSyndromeAck}));
+  EXPECT_FALSE(failed());
+}
+
 TEST_F(RoceResponder, MemoryThatVanishesEndsAReadHalfWay) {
   const auto gone = a.make_mr(4 * kMtu);
   Packet read = reading(kRqPsn, 3 * kMtu);
@@ -352,6 +364,15 @@ INSTANTIATE_TEST_SUITE_P(
                               .dma_bytes = kMtu + 8}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
+// FLUSH, ATOMIC WRITE, and what the specification reserves.
+INSTANTIATE_TEST_SUITE_P(
+    Opcode, RoceRefusal,
+    ::testing::Values(Refusal{.name = "Unsupported", .script = {{Opcode::kUnsupportedRequest, 40}}},
+                      Refusal{.name = "UnsupportedInAMessage",
+                              .script = {{Opcode::kWriteFirst, kMtu}, {Opcode::kUnsupportedRequest, 0}},
+                              .dma_bytes = 3000}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
 INSTANTIATE_TEST_SUITE_P(
     Length, RoceRefusal,
     ::testing::Values(
@@ -360,6 +381,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{.name = "ShortMiddle",
                 .script = {{Opcode::kWriteFirst, kMtu}, {Opcode::kWriteMiddle, 4}},
                 .dma_bytes = 3000},
+        Refusal{
+            .name = "ReadOfTooMuch", .script = {{Opcode::kReadRequest, 0}}, .dma_bytes = kDmaBytesMax + 1},
+        Refusal{
+            .name = "WriteOfTooMuch", .script = {{Opcode::kWriteFirst, kMtu}}, .dma_bytes = kDmaBytesMax + 1},
         Refusal{.name = "EmptyLast",
                 .script = {{Opcode::kWriteFirst, kMtu}, {Opcode::kWriteLast, 0}},
                 .dma_bytes = kMtu + 8},

@@ -19,13 +19,12 @@ enum class DropReason : std::uint8_t {
   kUdpLength,         // UDP's length differs from the network header's
   kShortPacket,       // too short for headers, pad and ICRC
   kTransportVersion,  // the BTH's version is not 0
-  kOpcode,            // an opcode that is not supported
+  kOpcode,            // an opcode of a transport service that is not supported (UC, RD, XRC)
   kPkey,              // another partition
   kDestination,       // QP 0, or multicast
-  kDmaBytes,          // a RETH that asks for more than 2^31
   kIcrc,              // the packet was changed on its way
 };
-inline constexpr std::size_t kDropReasons = 14;
+inline constexpr std::size_t kDropReasons = 13;
 
 // The name that counters use. Static storage.
 constexpr std::string_view name_of(DropReason reason) {
@@ -54,8 +53,6 @@ constexpr std::string_view name_of(DropReason reason) {
       return "pkey";
     case DropReason::kDestination:
       return "destination";
-    case DropReason::kDmaBytes:
-      return "dma_length";
     case DropReason::kIcrc:
       return "icrc";
   }

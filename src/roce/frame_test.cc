@@ -105,6 +105,7 @@ std::uint32_t some_payload(Opcode opcode) {
       return 1024;
     case PayloadRule::kOneToMtu:
     case PayloadRule::kUpToMtu:
+    case PayloadRule::kAny:
       return 5;
     case PayloadRule::kSixteen:
       return 16;
@@ -223,12 +224,11 @@ TEST(Frame, IsRefusedForEachFault) {
       {DropReason::kNetworkLength, kIpv4At + 2, {0, 0x1b}},            // less than UDP's header
       {DropReason::kUdpLength, kIpv4At + 24, {0, 0x2f}},               //
       {DropReason::kTransportVersion, kIpv4BthAt + 1, {0x01}},         //
-      {DropReason::kOpcode, kIpv4BthAt, {0x15}},                       //
-      {DropReason::kOpcode, kIpv4BthAt, {0x1c}},                       // flush
+      {DropReason::kOpcode, kIpv4BthAt, {0x20}},                       // UC
+      {DropReason::kOpcode, kIpv4BthAt, {0xa0}},                       // XRC
       {DropReason::kPkey, kIpv4BthAt + 2, {0xff, 0xfe}},               //
       {DropReason::kDestination, kIpv4BthAt + 5, {0, 0, 0}},           //
       {DropReason::kDestination, kIpv4BthAt + 5, {0xff, 0xff, 0xff}},  //
-      {DropReason::kDmaBytes, kIpv4BthAt + 24, {0x80, 0, 0, 1}},       //
       {DropReason::kShortPacket, kIpv4BthAt, {0x14}},                  // AtomicETH is longer
       {DropReason::kIcrc, kIpv4BthAt + 36, {0xff, 0xff, 0xff, 0xff}},  //
   };
@@ -287,10 +287,13 @@ TEST(Opcode, OfAnotherTransportIsUnknown) {
     const OpcodeRule* rule = find_rule(static_cast<std::uint8_t>(wire));
     if (rule == nullptr) continue;
     ++known;
+    if (rule->opcode == Opcode::kUnsupportedRequest) continue;
     EXPECT_EQ(static_cast<int>(rule->opcode), wire);
   }
-  EXPECT_EQ(known, 26);
-  for (const int wire : {0x15, 0x18, 0x1c, 0x1d, 0x24, 0x44, 0x63, 0x66, 0x80, 0xa4}) {
+  EXPECT_EQ(known, 35);
+  for (const int wire : {0x15, 0x18, 0x1c, 0x1d, 0x1f})
+    EXPECT_EQ(find_rule(static_cast<std::uint8_t>(wire))->opcode, Opcode::kUnsupportedRequest);
+  for (const int wire : {0x20, 0x24, 0x44, 0x63, 0x66, 0x80, 0xa4}) {
     EXPECT_EQ(find_rule(static_cast<std::uint8_t>(wire)), nullptr) << wire;
   }
 }

@@ -1,6 +1,6 @@
 // The supported opcodes of the base transport header: all of RC up to send with invalidate, UD and CNP; and
-// what follows the header for each of them (IBTA vol. 1, 9.2 and table 38; RoCE annex A17 for CNP). Thread:
-// values.
+// what follows the header for each of them (IBTA vol. 1, 9.2 and table 38; RoCE annex A17 for CNP).
+// kUnsupportedRequest stands for all other opcodes of RC: a responder answers them. Thread: values.
 #pragma once
 
 #include <array>
@@ -34,6 +34,8 @@ enum class Opcode : std::uint8_t {
   kFetchAdd = 0x14,
   kSendLastInvalidate = 0x16,
   kSendOnlyInvalidate = 0x17,
+  kUnsupportedRequest =
+      0x1f,  // reserved; also FLUSH (0x1c), ATOMIC WRITE (0x1d) and what is reserved besides
   kUdSendOnly = 0x64,
   kUdSendOnlyImmediate = 0x65,
   kCongestionNotification = 0x81,
@@ -58,6 +60,7 @@ enum class PayloadRule : std::uint8_t {
   kOneToMtu,  // the last packet of a message that has several
   kUpToMtu,   // the only packet of a message
   kSixteen,   // a CNP's reserved bytes
+  kAny,       // what follows is not known
 };
 
 struct OpcodeRule {
@@ -90,6 +93,7 @@ inline constexpr std::array kOpcodes{
     OpcodeRule{Opcode::kFetchAdd, kAtomicEth, PayloadRule::kNone},
     OpcodeRule{Opcode::kSendLastInvalidate, kInvalidate, PayloadRule::kOneToMtu},
     OpcodeRule{Opcode::kSendOnlyInvalidate, kInvalidate, PayloadRule::kUpToMtu},
+    OpcodeRule{Opcode::kUnsupportedRequest, kNoExtension, PayloadRule::kAny},
     OpcodeRule{Opcode::kUdSendOnly, kDeth, PayloadRule::kUpToMtu},
     OpcodeRule{Opcode::kUdSendOnlyImmediate, kDeth | kImmediate, PayloadRule::kUpToMtu},
     OpcodeRule{Opcode::kCongestionNotification, kNoExtension, PayloadRule::kSixteen},
@@ -106,10 +110,12 @@ inline constexpr auto kPlaces = [] {
 }();
 }  // namespace internal
 
-// Null: the opcode is not supported.
+// Null: the opcode is not supported, and is none of RC.
 constexpr const OpcodeRule* find_rule(std::uint8_t wire) {
+  constexpr std::uint8_t kFirstBeyondRc = 0x20;
   const std::uint8_t place = internal::kPlaces[wire];
-  return place == 0 ? nullptr : &kOpcodes[place - 1];
+  if (place != 0) return &kOpcodes[place - 1];
+  return wire < kFirstBeyondRc ? &kOpcodes[internal::kPlaces[0x1f] - 1] : nullptr;
 }
 constexpr const OpcodeRule& rule_of(Opcode opcode) {
   return kOpcodes[internal::kPlaces[static_cast<std::size_t>(opcode)] - 1];

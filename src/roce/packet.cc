@@ -58,6 +58,8 @@ bool payload_fits(Opcode opcode, std::uint32_t payload_bytes, std::uint32_t mtu_
       return payload_bytes <= mtu_bytes;
     case PayloadRule::kSixteen:
       return payload_bytes == 16;
+    case PayloadRule::kAny:
+      return true;
   }
   return false;
 }
@@ -127,7 +129,6 @@ Parsed<Packet> parse_packet(std::span<const std::byte> bytes) {
   if (packet.destination.value == 0 || packet.destination.value == kMulticastQpn)
     return drop(DropReason::kDestination);
   take_extensions(reader, packet);
-  if (has(packet.opcode, kReth) && packet.dma_bytes > kDmaBytesMax) return drop(DropReason::kDmaBytes);
   packet.payload = bytes.subspan(headers, bytes.size() - headers - pad);
   return packet;
 }

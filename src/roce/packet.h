@@ -1,9 +1,9 @@
 // Packet: what a RoCE frame of any kind carries: the base transport header (BTH), extension headers and
 // payload (IBTA vol. 1, chapter 9). The payload is a view; all other fields are values in host order.
 //
-// Parsed packets are untrusted. parse_packet() checks lengths, version, opcode, P_Key and destination. It
-// does not check whether the payload's length fits the path's MTU, because a connection answers such a packet
-// instead of dropping it: see payload_fits(). Pure. Thread: values.
+// Parsed packets are untrusted. parse_packet() checks lengths, version, opcode, P_Key and destination. What a
+// connection answers instead of dropping is not checked: an opcode of RC that is not supported, a RETH that
+// asks for too much, and a payload that does not fit the path's MTU (payload_fits()). Pure. Thread: values.
 #pragma once
 
 #include <array>
@@ -79,7 +79,7 @@ bool payload_fits(Opcode opcode, std::uint32_t payload_bytes, std::uint32_t mtu_
 void build_headers(const Packet& packet, std::uint32_t payload_bytes, std::byte* out);
 
 // `bytes` reach from the BTH to the pad. Errors: kShortPacket, kTransportVersion, kOpcode, kPkey,
-// kDestination, kDmaBytes.
+// kDestination.
 Parsed<Packet> parse_packet(std::span<const std::byte> bytes);
 
 }  // namespace pvrdma::roce

@@ -58,14 +58,16 @@ constexpr std::uint32_t kAtomicBytes = 8;
 }  // namespace
 
 bool is_request(Opcode opcode) {
-  return meaning_of(opcode).has_value();
+  return opcode == Opcode::kUnsupportedRequest || meaning_of(opcode).has_value();
 }
 
 tl::expected<verbs::Request, std::string_view> to_request(const Packet& packet,
                                                           const verbs::Connection& connection,
                                                           const verbs::PacketsReceived& state) {
   const auto meaning = meaning_of(packet.opcode);
-  if (!meaning) return refuse("a packet was not a request");
+  if (!meaning) return refuse("a packet had an opcode that is not supported");
+  if (has(packet.opcode, kReth) && packet.dma_bytes > kDmaBytesMax)
+    return refuse("a packet asked for more than 2^31 bytes");
   const verbs::UnderWay& under_way = state.under_way;
   // All packets before this one were executed. Another path may have brought a part of this one, which is
   // executed again.

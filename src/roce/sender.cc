@@ -270,11 +270,8 @@ bool Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPa
       hand_over(ends, response, now);
       return false;
     }
-    case kSyndromeNakSequence& kSyndromeKindMask:
-      break;
     default:
-      ++ends.counters.bad_response;
-      return false;
+      break;
   }
   switch (packet.syndrome) {
     case kSyndromeNakSequence:
@@ -291,8 +288,9 @@ bool Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPa
     case kSyndromeNakRemoteOperational:
       hand_over(ends, response_to(ends, sent, Syndrome::kNakRemoteOperational), now);
       break;
-    default:
+    default:  // a NAK that the specification reserves: the peer will not execute the request
       ++ends.counters.bad_response;
+      hand_over(ends, response_to(ends, sent, Syndrome::kNakRemoteOperational), now);
   }
   return false;
 }

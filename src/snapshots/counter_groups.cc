@@ -240,6 +240,7 @@ std::vector<CounterGroup> roce_groups(const RoceCounts& counts) {
                        {{"unknown_gid", refused(transport::Entry::kUnknownGid)},
                         {"foreign_source", refused(transport::Entry::kForeignSource)},
                         {"not_allowed", refused(transport::Entry::kNotAllowed)},
+                        {"foreign_vlan", errors.foreign_vlan},
                         {"port_down", errors.port_down},
                         {"no_qp", errors.no_qp},
                         {"bad_address", errors.bad_address},

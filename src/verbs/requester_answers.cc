@@ -161,13 +161,13 @@ void Requester::answered(QueuePair& qp, SendWork& work) {
   if (qp.send.sending != qp.send.window.tail()) services_.scheduler.make_ready(qp);
 }
 
-// The peer has no receive posted and asks for a pause. It drops the messages that were in flight behind this
-// one, so they are sent again too.
+// The peer has no receive posted, or cannot reach its memory yet, and asks for a pause. It drops the messages
+// that were in flight behind this one, so they are sent again too.
 void Requester::on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response,
                                       Instant now) {
   SendSide& send = qp.send;
   SendWork& work = send.window.at(position);
-  if (send.resting() || work.is_read_or_atomic() || !is_open(work)) return;
+  if (send.resting() || !is_open(work)) return;
   ++services_.counters.rnr_naks_received;
   confirm(qp, work, response.offset);
   send.retries_left = qp.attributes.retry_cnt;  // the peer is alive

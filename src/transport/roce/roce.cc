@@ -116,6 +116,11 @@ void Roce::Segment::on_frame(std::span<const std::byte> bytes, Instant now) {
     return;
   }
   const Envelope& envelope = frame->envelope;
+  // The link is a member of one VLAN and gets its frames without a tag. VLAN 0 is a tag for the priority.
+  if (envelope.vlan.value_or(0) != 0 && (!id_ || *envelope.vlan != id_->vlan)) {
+    ++roce_.errors_.foreign_vlan;
+    return;
+  }
   const NativeInbound::Admission admission =
       id_ ? roce_.inbound_.admit(*id_, envelope.source, envelope.destination, envelope.destination_mac)
           : NativeInbound::Admission{Entry::kUnknownGid, nullptr};

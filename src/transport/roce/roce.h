@@ -45,6 +45,7 @@ struct RoceOptions {
 struct RoceErrors {
   std::array<std::uint64_t, pvrdma::roce::kDropReasons> bad_frames{};  // by roce::DropReason
   std::array<std::uint64_t, kEntries> refused{};                       // by Entry
+  std::uint64_t foreign_vlan = 0;       // the tag is of another VLAN than the link's
   std::uint64_t port_down = 0;          // the destination's adapter is off, or its link is down
   std::uint64_t no_qp = 0;              // no connection of this path belongs to the QP
   std::uint64_t bad_address = 0;        // the addresses are not those of the connection

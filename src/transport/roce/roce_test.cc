@@ -125,6 +125,21 @@ TEST_F(RoceTest, WhatMayNotEnterIsDropped) {
   EXPECT_THAT(link_.sent(), IsEmpty());
 }
 
+TEST_F(RoceTest, WhatIsOfAnotherVlanIsDropped) {
+  Frame tagged = frame();
+  for (const std::uint16_t vlan : {std::uint16_t{0}, kSegment.vlan}) {
+    tagged.envelope.vlan = vlan;
+    deliver(tagged);
+    EXPECT_THAT(link_.sent(), SizeIs(1)) << vlan;
+  }
+  for (const int vlan : {kSegment.vlan + 1, 0xfff}) {
+    tagged.envelope.vlan = static_cast<std::uint16_t>(vlan);
+    deliver(tagged);
+  }
+  EXPECT_EQ(roce_.errors().foreign_vlan, 2u);
+  EXPECT_THAT(link_.sent(), IsEmpty());
+}
+
 TEST_F(RoceTest, WhatIsOfNoSegmentIsDropped) {
   roce_.assign(0, std::nullopt);
   deliver(frame());
