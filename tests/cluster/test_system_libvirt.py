@@ -31,6 +31,10 @@ _FOLDER = "/run/pvrdma/VM-01.vmm"
 _PROGRAM = r"""#!/bin/sh
 exec unshare --mount sh -ec 'mount --bind {usr} /usr; exec /usr/bin/{name} "$@"' sh "$@"
 """
+# libvirtd sees the testbed's /usr, and so does its hook. pvrdmactl needs the machine's.
+_CTL = r"""#!/bin/sh
+exec nsenter --mount=/proc/1/ns/mnt /usr/local/bin/pvrdmactl "$@"
+"""
 # As another user, a program cannot mount. So it starts in the name space that the machine's root has prepared.
 _QEMU = r"""#!/bin/sh
 export QEMU_MODULE_DIR={usr}/lib/x86_64-linux-gnu/qemu
@@ -43,7 +47,7 @@ cmake --install {build} --prefix /usr/local >/dev/null
 printf '[host]\nname = "esx-01"\n' >/etc/pvrdma/pvrdmad.toml
 mkdir -p /etc/libvirt
 printf 'stdio_handler = "file"\n' >/etc/libvirt/qemu.conf
-chmod 755 /usr/local/bin/virsh /usr/local/bin/qemu-system-x86_64
+chmod 755 /usr/local/bin/virsh /usr/local/bin/qemu-system-x86_64 {usr}/local/bin/pvrdmactl
 systemctl daemon-reload
 systemctl start pvrdmad
 systemd-run --quiet --unit=libvirtd --service-type=notify unshare --mount sh -ec 'mount --bind {usr} /usr; exec /usr/sbin/libvirtd'
@@ -83,6 +87,8 @@ class Host:
         usr = testbed.qemu_root / "usr"
         self.write("/usr/local/bin/virsh", _PROGRAM.format(usr=usr, name="virsh"))
         self.write("/usr/local/bin/qemu-system-x86_64", _QEMU.format(usr=usr, qemu=" ".join(testbed.qemu())))
+        machine.shell(f"mkdir -p {usr}/local/bin")
+        self.write(f"{usr}/local/bin/pvrdmactl", _CTL)
         machine.shell(_PREPARE.format(build=_BUILD, usr=usr))
 
     def write(self, path: str, text: str) -> None:
@@ -111,6 +117,16 @@ class Host:
     def virsh(self, *arguments: str) -> str:
         """The output of `virsh ARGUMENTS`."""
         return self.machine.run("virsh", "-q", "-c", "qemu:///system", *arguments).stdout
+
+    def start_refused(self, domain: str) -> str:
+        """What virsh says when libvirt does not start a domain."""
+        done = self.machine.run("virsh", "-q", "-c", "qemu:///system", "start", domain, check=False)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def call_itself(self, name: str) -> None:
+        """Gives the host of the daemon another name."""
+        self.machine.shell(f"""sed -i 's/^name = .*/name = "{name}"/' /etc/pvrdma/pvrdmad.toml; systemctl restart pvrdmad""")
 
     def wait_for_power(self, vm: str, power: str) -> None:
         """Waits until the daemon shows a VM as on or off."""
@@ -228,3 +244,62 @@ def test_the_folder_goes_with_the_vm(host: Host) -> None:
     host.wait_for_power("VM-01", "off")
     host.machine.run("pvrdmactl", "vm", "delete", "VM-01")
     until("its folder is gone", lambda: not host.exists(_FOLDER))
+
+
+# --- The hook. VM-01 is defined as a domain, and no VM. ---
+
+def test_the_hook_makes_the_vm_when_its_domain_starts(host: Host) -> None:
+    host.virsh("start", "VM-01")
+    host.wait_for_power("VM-01", "on")
+    vm = host.ctl("vm", "get", "VM-01")
+    assert (vm["host"], vm["memory_reserved_mib"]) == ("esx-01", 256)
+    assert (vm["adapter"]["mac"], vm["adapter"]["owner"]) == ("52:54:00:12:34:51", "libvirt-qemu")
+    host.virsh("destroy", "VM-01")
+    host.wait_for_power("VM-01", "off")
+
+
+def test_the_hook_makes_the_adapter_of_a_vm(host: Host) -> None:
+    host.machine.run("pvrdmactl", "vm", "adapter", "remove", "VM-01")
+    host.virsh("start", "VM-01")
+    host.wait_for_power("VM-01", "on")
+    host.virsh("destroy", "VM-01")
+    host.wait_for_power("VM-01", "off")
+
+
+def test_a_domain_whose_vm_is_on_another_host_does_not_start(host: Host) -> None:
+    host.call_itself("esx-02")
+    try:
+        refused = host.start_refused("VM-01")
+        assert "pvrdmactl: VM VM-01 is on host esx-01, not on this host esx-02: start it there, or " in refused, refused
+        assert host.virsh("domstate", "VM-01").strip() == "shut off"
+    finally:
+        host.call_itself("esx-01")
+
+
+def test_virsh_says_why_a_vm_cannot_be_made(host: Host) -> None:
+    host.machine.run("pvrdmactl", "vm", "delete", "VM-01")
+    for vm in ("VM-02", "VM-03"):
+        host.machine.run("pvrdmactl", "vm", "delete", vm)
+    host.machine.run("pvrdmactl", "dvs", "portgroup", "remove", "DSwitch", "pg1")
+    refused = host.start_refused("VM-01")
+    assert "pvrdmactl: " in refused and "pg1" in refused, refused
+    host.machine.run("pvrdmactl", "dvs", "portgroup", "add", "DSwitch", "pg1")
+    host.machine.run("systemctl", "stop", "pvrdmad")
+    refused = host.start_refused("VM-01")
+    assert "pvrdmactl: the daemon cannot be reached at /run/pvrdma/api.sock" in refused, refused
+
+
+def test_a_domain_without_metadata_does_not_need_the_daemon(host: Host) -> None:
+    """The daemon is stopped. A VM may not have the domain's name."""
+    host.write("/root/other.xml", "<domain type='qemu'><name>-other domain</name><memory unit='MiB'>64</memory>"
+                                  "<os><type arch='x86_64' machine='q35'>hvm</type></os></domain>")
+    host.virsh("create", "/root/other.xml")
+    host.virsh("destroy", "--domain", "-other domain")
+    host.machine.run("systemctl", "start", "pvrdmad")
+
+
+def test_a_copy_of_a_domain_gets_no_adapter(host: Host) -> None:
+    host.machine.shell("sed 's/<name>VM-01</<name>copy</' /root/VM-01.pvrdma.xml >/root/copy.xml")
+    host.virsh("define", "/root/copy.xml")
+    refused = host.start_refused("copy")
+    assert "pvrdmactl: the metadata of domain copy is that of VM VM-01: " in refused, refused
