@@ -1,13 +1,14 @@
 """QEMU runs as a user of its own: as libvirt-qemu under libvirt's system instance, and by hand. systemd runs the daemon as the
 user pvrdma with the restrictions of its unit. All is in a machine of its own, which is installed like a host.
 
-The tests execute docs/howto/libvirt.md and docs/howto/qemu.md, and use the VMs of these pages in their order. The VMs boot no
-system.
+The tests execute docs/howto/libvirt.md and docs/howto/qemu.md, and use the VMs of these pages in their order. Only the last VM
+boots a system.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import shutil
@@ -22,7 +23,8 @@ import pytest
 from fleet.until import until
 from harness.daemon import REPOSITORY, binary
 from machine import Machine
-from testbed import ensure
+from testbed import debroot, ensure, initramfs
+from testbed.recipes import ROOTS
 
 _BUILD = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release").resolve()
 _PAGES = REPOSITORY / "docs" / "howto"
@@ -54,6 +56,18 @@ systemd-run --quiet --unit=libvirtd --service-type=notify unshare --mount sh -ec
 pvrdmactl dvs create DSwitch --uplinks 2 >/dev/null
 pvrdmactl dvs portgroup add DSwitch pg1 >/dev/null
 pvrdmactl dvs add-host DSwitch self >/dev/null
+"""
+_GUEST = "/var/lib/guest"
+# The guest's first process. The kernel leaves it to programs to power off when the button is pressed.
+_FIRST = """#!/bin/sh
+export PATH=/usr/bin
+mount -t devtmpfs dev /dev
+insmod /evdev.ko
+insmod /button.ko
+for device in /dev/input/event*; do
+  { head -c 1 "$device" >/dev/null && poweroff -f; } &
+done
+exec /init
 """
 # A user database that knows one user, vm-03, which no file has.
 _DATABASE = r"""
@@ -303,3 +317,37 @@ def test_a_copy_of_a_domain_gets_no_adapter(host: Host) -> None:
     host.virsh("define", "/root/copy.xml")
     refused = host.start_refused("copy")
     assert "pvrdmactl: the metadata of domain copy is that of VM VM-01: " in refused, refused
+
+
+# --- A guest. ---
+
+def _make_guest(folder: Path) -> None:
+    """A kernel and an initrd that obey the power button, and load the driver of the adapter."""
+    testbed = ensure()
+    shutil.copy(testbed.kernel, folder / "vmlinuz")
+    drivers = debroot.ensure(ROOTS[0]) / "usr/lib/modules" / testbed.kernel_release / "kernel/drivers"
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch)
+        for driver in ("acpi/button", "input/evdev"):
+            packed = (drivers / f"{driver}.ko.xz").read_bytes()
+            (tree / f"{Path(driver).name}.ko").write_bytes(lzma.decompress(packed))
+        (tree / "first").write_text(_FIRST, encoding="ascii")
+        (tree / "first").chmod(0o755)
+        initramfs.pack_tree(tree, folder / "more.cpio")
+    (folder / "initrd").write_bytes(testbed.archive("base").read_bytes() + (folder / "more.cpio").read_bytes())
+
+
+def test_a_guest_with_the_driver_obeys_virsh_shutdown(host: Host) -> None:
+    host.machine.shell(f"install -d -o libvirt-qemu {_GUEST}")
+    _make_guest(host.machine.seen_from_outside(_GUEST))
+    arguments = "console=ttyS0 quiet no_timer_check tsc=reliable rdinit=/first pvrdma.name=VM-01 pvrdma.ip=192.168.11.51/24"
+    boot = f"<kernel>{_GUEST}/vmlinuz</kernel><initrd>{_GUEST}/initrd</initrd><cmdline>{arguments}</cmdline>"
+    console = f"<serial type='file'><source path='{_GUEST}/console'/></serial>"
+    host.machine.shell(f"""sed "s#</os>#{boot}</os>#; s#</devices>#{console}</devices>#" /root/VM-01.pvrdma.xml >/root/guest.xml""")
+    host.virsh("undefine", "VM-01")
+    host.virsh("define", "--validate", "/root/guest.xml")
+    host.virsh("start", "VM-01")
+    until("the guest's driver runs", lambda: host.ctl("adapter", "get", "VM-01")["state"], accept=lambda state: state == "active", guard_s=120)
+    host.virsh("shutdown", "VM-01")
+    until("the guest is off", lambda: host.virsh("domstate", "--reason", "VM-01").strip(), accept=lambda state: state == "shut off (shutdown)")
+    host.wait_for_power("VM-01", "off")
