@@ -16,6 +16,7 @@ from fleet.system_host import SystemHost, system_host
 from fleet.until import until
 
 _FOLDER = "/run/pvrdma/VM-01.vmm"
+_GOOD_NIC = "ok       NIC {}: the vmxnet3 in PCI slot 0x10 has the adapter's MAC"
 # A user database that knows one user, vm-03, which no file has.
 _DATABASE = r"""
 #include <errno.h>
@@ -54,6 +55,7 @@ def test_a_domain_of_the_system_instance_runs(host: SystemHost) -> None:
     assert host.owner_of(_FOLDER) == "libvirt-qemu pvrdma 770"
     assert host.machine.run("runuser", "-u", "nobody", "--", "ls", _FOLDER, check=False).returncode != 0
     assert "vmxnet3" in host.virsh("dumpxml", "VM-01")
+    assert _GOOD_NIC.format("VM-01") in host.doctor(), "libvirt's own arguments have another form than the page's"
 
 
 def test_a_domain_outlives_the_daemon(host: SystemHost) -> None:
@@ -77,6 +79,7 @@ def test_qemu_runs_as_a_user_of_its_own(host: SystemHost) -> None:
     host.wait_for_power("VM-02", "on")
     monitor = "/run/pvrdma/VM-02.vmm/qmp"
     assert host.owner_of(monitor) == "vm-02 vm-02 755", "this mode keeps the daemon out"
+    assert _GOOD_NIC.format("VM-02") in host.doctor()
     host.checkpoint("VM-02", "vm-02")
 
 

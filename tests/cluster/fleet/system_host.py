@@ -107,6 +107,10 @@ class SystemHost:
         """Gives the host of the daemon another name."""
         self.machine.shell(f"""sed -i 's/^name = .*/name = "{name}"/' /etc/pvrdma/pvrdmad.toml; systemctl restart pvrdmad""")
 
+    def doctor(self) -> list[str]:
+        """The lines of `pvrdmactl doctor`."""
+        return self.machine.run("pvrdmactl", "doctor", check=False).stdout.splitlines()
+
     def wait_for_power(self, vm: str, power: str) -> None:
         """Waits until the daemon shows a VM as on or off."""
         until(f"{vm} is {power}", lambda: self.ctl("vm", "get", vm)["power"], accept=lambda now: now == power)
