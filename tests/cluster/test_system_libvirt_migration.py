@@ -50,6 +50,7 @@ def test_a_domain_with_a_guest_moves(host: SystemHost, second: SecondHost) -> No
 
     moved = host.ctl("vm", "migrate", "VM-01", "--to", second.name, "--libvirt", second.uri, "--migrateuri", "tcp:127.0.0.1")
     assert (moved["state"], moved["error"]) == ("done", ""), moved
+    assert second.shell("cat /etc/libvirt/calls") == "vm libvirt-hook\n", "the hook let the arriving domain in"
     assert second.ctl("adapter", "get", "VM-01")["state"] == "active"
     assert host.virsh("list", "--all", "--name").split() == []
     host.virsh("-c", second.uri, "shutdown", "VM-01")

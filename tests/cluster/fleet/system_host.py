@@ -25,6 +25,7 @@ exec unshare --mount sh -ec 'mount --bind {usr} /usr; exec /usr/bin/{name} "$@"'
 """
 # libvirtd sees the testbed's /usr, and so does its hook. pvrdmactl needs that of the host, of which this file names a process.
 _CTL = r"""#!/bin/sh
+echo "$*" >>/etc/libvirt/calls
 exec nsenter --mount=/proc/$(cat /etc/libvirt/machine)/ns/mnt /usr/local/bin/pvrdmactl "$@"
 """
 # As another user, a program cannot mount. So it starts in the name space that the machine's root has prepared.
