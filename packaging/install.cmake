@@ -28,6 +28,7 @@ if(CMAKE_INSTALL_PREFIX MATCHES "^/usr/?$")
 else()
   set(firewalld "${PVRDMA_SYSCONFDIR}/firewalld/services")
 endif()
+set(libvirt_hooks "${PVRDMA_SYSCONFDIR}/libvirt/hooks/qemu.d")  # libvirt reads those below /etc only
 set(own "${PVRDMA_DATADIR}/pvrdma")
 set(examples "${PVRDMA_DOCDIR}/examples")
 set(configuration "${PVRDMA_SYSCONFDIR}/pvrdma/pvrdmad.toml")
@@ -54,7 +55,7 @@ function(pvrdma_note_folders)
 endfunction()
 pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
                     "${PVRDMA_MANDIR}/man8" "${PVRDMA_SYSCONFDIR}/pvrdma" "${units}" "${sysusers}" "${firewalld}"
-                    "${own}" "${examples}/monitoring" ${completions})
+                    "${own}" "${libvirt_hooks}" "${examples}/monitoring" ${completions})
 
 # pvrdma_install(DESTINATION TYPE FILE [NAME]): FILE is below the repository; TYPE is that of file(INSTALL). Each
 # path of the prefix /usr becomes this installation's.
@@ -65,6 +66,7 @@ function(pvrdma_install destination type file)
   endif()
   file(READ "${PVRDMA_SOURCE}/${file}" text)
   string(REPLACE "/usr/sbin/pvrdmad" "${PVRDMA_SBINDIR}/pvrdmad" text "${text}")
+  string(REPLACE "/usr/bin/pvrdmactl" "${PVRDMA_BINDIR}/pvrdmactl" text "${text}")
   string(REPLACE "/etc/pvrdma" "${PVRDMA_SYSCONFDIR}/pvrdma" text "${text}")
   string(REPLACE "/usr/lib/sysusers.d" "${sysusers}" text "${text}")
   string(REPLACE "/usr/lib/firewalld/services" "${firewalld}" text "${text}")
@@ -82,6 +84,7 @@ pvrdma_install("${sysusers}" FILE packaging/pvrdma.sysusers pvrdma.conf)
 pvrdma_install("${firewalld}" FILE packaging/firewalld/pvrdma.xml)
 pvrdma_install("${own}" FILE packaging/firewalld/pvrdma-rich-rule.txt)
 pvrdma_install("${own}" FILE packaging/nftables/pvrdma.nft)
+pvrdma_install("${libvirt_hooks}" PROGRAM packaging/libvirt/pvrdma)
 foreach(script two_hosts certificates etcd_users)
   pvrdma_install("${examples}" PROGRAM examples/${script}.sh)
 endforeach()

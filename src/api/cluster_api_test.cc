@@ -350,8 +350,8 @@ TEST_F(ClusterApi, TellsHowToStartAVm) {
   EXPECT_EQ(arguments[0], "-object");
   EXPECT_THAT(arguments.dump(), HasSubstr("/run/pvrdma/VM-01.sock"));
   EXPECT_THAT(arguments.dump(), HasSubstr("mac=" + vm["adapter"]["mac"].get<std::string>()));
-  EXPECT_THAT(done("GET", "/v1/vms/VM-01/libvirt-xml")["xml"].get<std::string>(),
-              HasSubstr("<name>VM-01</name>"));
+  const std::string xml = done("GET", "/v1/vms/VM-01/libvirt-xml")["xml"];
+  EXPECT_THAT(xml, HasSubstr("<name>VM-01</name>"));
 
   const Json greedy = done("POST", "/v1/vms", R"({"name": "VM-02", )" + spec);
   EXPECT_THAT(greedy["power_on_refusal"].get<std::string>(), HasSubstr("reserved"));
@@ -361,6 +361,22 @@ TEST_F(ClusterApi, TellsHowToStartAVm) {
   }
   member_.cluster->erase(control::live_host_key("esx-01"));
   refused(409, "not alive", "GET", "/v1/vms/VM-01/qemu-args");
+}
+
+TEST_F(ClusterApi, TheMetadataOfALibvirtDomainMakesTheVmAgain) {
+  make_switch();
+  const Json vm =
+      done("POST", "/v1/vms",
+           R"({"name": "VM-01", "hardware_version": 13, "memory_mib": 512, "memory_reserved_mib": 512,
+       "adapter": {"portgroup": "pg1", "profile": "esxi", "doorbells": "mapped", "addresses": ["10.0.0.1"], "owner": "root"}})");
+  std::string definition = done("GET", "/v1/vms/VM-01/libvirt-xml")["xml"];
+  definition = definition.substr(definition.find('>', definition.find("<pvrdma:vm")) + 1);
+  definition = definition.substr(0, definition.find('<'));
+  constexpr std::string_view kQuote = "&quot;";
+  for (auto at = definition.find(kQuote); at != std::string::npos; at = definition.find(kQuote))
+    definition.replace(at, kQuote.size(), "\"");
+  done("DELETE", "/v1/vms/VM-01");
+  EXPECT_EQ(done("POST", "/v1/vms", definition), vm);
 }
 
 TEST_F(ClusterApi, StartsAMotionAsItIsWished) {

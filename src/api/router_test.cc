@@ -487,9 +487,11 @@ TEST(Routes, AVmGoesOnInAnotherQemu) {
 }
 
 TEST(VmLaunch, WritesADomainForLibvirt) {
-  const VmLaunch launch{"VM-01", "52:54:00:00:00:01", "/run/a'<&/VM-01.sock", 512};
+  const VmLaunch launch{"VM-01", "52:54:00:00:00:01", "/run/a'<&/VM-01.sock", 512, R"({"name":"<"})"};
   const std::string xml = Json::parse(libvirt_xml_json(launch))["xml"];
   EXPECT_THAT(xml, HasSubstr("<name>VM-01</name>"));
+  EXPECT_THAT(xml, HasSubstr("<pvrdma:vm xmlns:pvrdma='https://pvrdma.invalid/libvirt/domain/1.0'>"
+                             "{&quot;name&quot;:&quot;&lt;&quot;}</pvrdma:vm>"));
   EXPECT_THAT(xml, HasSubstr("<memory unit='MiB'>512</memory>"));
   EXPECT_THAT(xml, HasSubstr("<source type='memfd'/>"));
   EXPECT_THAT(xml, HasSubstr("<mac address='52:54:00:00:00:01'/>"));

@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include "api/requests.h"
 #include "control/model/rules.h"
 #include "vmm/vm_monitors.h"
+#include "vocabulary/libvirt_metadata.h"
 
 namespace pvrdma::api {
 namespace {
@@ -71,6 +73,25 @@ std::string xml_escaped(const std::string& text) {
   return escaped;
 }
 
+std::string definition_of(const control::Vm& vm) {
+  NewVmBody body;
+  body.name = vm.name;
+  body.hardware_version = vm.hardware_version;
+  body.memory_mib = vm.memory_mib;
+  body.memory_reserved_mib = vm.memory_reserved_mib;
+  const control::VmAdapter& adapter = *vm.adapter;
+  body.adapter = control::edits::NewAdapter{.mac = adapter.mac.to_string(),
+                                            .dvs = adapter.dvs,
+                                            .portgroup = adapter.portgroup,
+                                            .protocol = adapter.protocol,
+                                            .profile = adapter.profile,
+                                            .doorbells = adapter.doorbells,
+                                            .addresses = adapter.addresses,
+                                            .owner = adapter.owner,
+                                            .group = adapter.group};
+  return schema::text_of(body);
+}
+
 }  // namespace
 
 Result<VmLaunch> vm_launch(const control::Inventory& inventory, const std::string& vm) {
@@ -82,7 +103,8 @@ Result<VmLaunch> vm_launch(const control::Inventory& inventory, const std::strin
                 fmt::format("VM {}: its host {} is not alive: start pvrdmad there", vm, found.host));
   }
   return VmLaunch{vm, found.adapter->mac.to_string(),
-                  fmt::format("{}/{}.sock", host->second.socket_folder, vm), found.memory_mib};
+                  fmt::format("{}/{}.sock", host->second.socket_folder, vm), found.memory_mib,
+                  definition_of(found)};
 }
 
 std::string qemu_args_json(const VmLaunch& launch) {
@@ -111,6 +133,9 @@ std::string libvirt_xml_json(const VmLaunch& launch) {
   const std::string xml = fmt::format(
       R"(<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
   <name>{0}</name>
+  <metadata>
+    <pvrdma:vm xmlns:pvrdma='{6}'>{7}</pvrdma:vm>
+  </metadata>
   <memory unit='MiB'>{1}</memory>
   <memoryBacking>
     <source type='memfd'/>
@@ -142,7 +167,8 @@ std::string libvirt_xml_json(const VmLaunch& launch) {
 </domain>
 )",
       xml_escaped(launch.name), launch.memory_mib, launch.mac, kSlot, xml_escaped(device_argument(launch)),
-      xml_escaped(monitor_argument(vmm::monitors_beside(launch.socket).monitors.front())));
+      xml_escaped(monitor_argument(vmm::monitors_beside(launch.socket).monitors.front())), kLibvirtMetadata,
+      xml_escaped(launch.definition));
   return schema::text_of(LibvirtXml{xml});
 }
 

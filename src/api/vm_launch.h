@@ -20,6 +20,7 @@ struct VmLaunch {
   std::string mac;
   std::string socket;
   std::uint32_t memory_mib = 0;
+  std::string definition;  // the body of POST /v1/vms that makes the same VM on the host that is asked
 };
 
 // Errors: the rule that forbids powering on the VM; kNotFound; kConflict: its host is not alive, so the paths

@@ -128,8 +128,11 @@ AdapterInfo Adapter::info() const {
     info.driver_version = region_->driver_version;
     info.guest_os = describe_guest_os(region_->guest_os);
   }
-  // A VMM that shares its memory has sent a file descriptor with it. ROMs come without one.
-  if (memory_.map_count() != 0 && memory_.ram_bytes() == 0)
+  // A VMM that shares its memory has sent a file descriptor with it. ROMs come without one. With
+  // aux-ram-share=on a QEMU that keeps the guest's memory to itself still shares other memory, so only the
+  // driver's attempt shows it.
+  const bool shares_nothing = memory_.map_count() != 0 && memory_.ram_bytes() == 0;
+  if (shares_nothing || region_defect_ == RegionDefect::kNotShared)
     info.trouble = kNoSharedMemory;
   else if (region_defect_)
     info.trouble = fmt::format("the driver's shared region was refused: {}", describe(*region_defect_));

@@ -175,6 +175,23 @@ TEST_F(AdapterTest, AVmmThatSharesNoMemoryIsNamedBeforeADriverTries) {
   EXPECT_EQ(adapter.info().trouble, "the VMM shares no memory: memory-backend-memfd,share=on");
 }
 
+TEST_F(AdapterTest, AVmmThatSharesOtherMemoryThanTheGuestsIsNamedWhenADriverTries) {
+  guest_.connect();
+  guest_.prepare_region();
+  auto& adapter = guest_.adapter();
+  vfio_user::DmaMapRequest map;
+  map.iova = FakeGuest::kRamBase + (1u << 30);
+  map.size = 4u << 20;
+  map.readable = map.writable = true;
+  ASSERT_EQ(adapter.dma_map(map, Fd()), 0);
+  EXPECT_EQ(adapter.info().trouble, "");
+  guest_.write_register(abi::Register::kDsrLow, static_cast<std::uint32_t>(map.iova));
+  guest_.write_register(abi::Register::kDsrHigh, 0);
+  EXPECT_EQ(adapter.info().trouble, "the VMM shares no memory: memory-backend-memfd,share=on");
+  guest_.load_region();
+  EXPECT_EQ(adapter.info().trouble, "");
+}
+
 TEST_F(AdapterTest, ARefusedRegionIsShownUntilAGoodOne) {
   guest_.connect();
   guest_.prepare_region();

@@ -62,7 +62,7 @@ tl::expected<SharedRegion, RegionDefect> load_region(const guestmem::AddressSpac
                                                      guestmem::GuestPhys address, PageFrames frames,
                                                      const abi::Caps& caps) {
   const auto refuse = [](RegionDefect defect) { return tl::unexpected<RegionDefect>(defect); };
-  if (memory.ram_bytes() == 0) return refuse(RegionDefect::kNotShared);
+  if (memory.ram_bytes() == 0 || memory.is_private(address)) return refuse(RegionDefect::kNotShared);
   if (address.value % kRegionAlignment != 0) return refuse(RegionDefect::kNotMemory);
   const auto raw = guestmem::read_object<abi::DeviceSharedRegion>(memory, address);
   if (!raw) return refuse(RegionDefect::kNotMemory);

@@ -20,7 +20,7 @@ namespace pvrdma::device {
 
 // Why a region is refused. The guest causes it, so it is not an Error.
 enum class RegionDefect : std::uint8_t {
-  kNotShared,         // the client has shared no memory at all
+  kNotShared,         // the client has not shared the memory of the region, or shares nothing
   kNoBusMaster,       // the guest does not let the device access its memory
   kNotMemory,         // the region is unaligned or not guest memory
   kEmpty,             // all its bytes are zero, as if the guest had written to another copy of its memory

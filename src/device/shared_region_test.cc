@@ -86,6 +86,14 @@ TEST_F(SharedRegionTest, SaysThatTheVmmSharesNoMemory) {
   EXPECT_STREQ(describe(region.error()), "the VMM shares no memory: memory-backend-memfd,share=on");
 }
 
+TEST_F(SharedRegionTest, SaysThatTheVmmSharesOtherMemoryThanTheGuests) {
+  const GuestPhys private_memory{guest_.end().value + (1 << 20)};
+  ASSERT_TRUE(guest_.space().map(private_memory, 1 << 20, Fd(), 0, true, true));
+  const auto region = load_region(guest_.space(), private_memory, PageFrames::k64Bit, caps_);
+  ASSERT_FALSE(region);
+  EXPECT_EQ(region.error(), RegionDefect::kNotShared);
+}
+
 TEST_F(SharedRegionTest, SaysThatTheVmmHasAPrivateCopy) {
   raw_ = {};
   expect_refused(RegionDefect::kEmpty);

@@ -116,6 +116,12 @@ class AddressSpace {
   std::uint64_t ram_bytes() const { return ram_bytes_; }  // of the ranges that are RAM
   MappedBytes& account() const { return *account_; }
 
+  // Whether the address is in a range without a descriptor: the VMM's own memory, a ROM or a device.
+  bool is_private(GuestPhys gpa) const {
+    const Region* region = find(gpa.value);
+    return region != nullptr && region->host == nullptr;
+  }
+
   // Changes with every map and unmap, when the log starts, and when pages are taken out of the log. It is 0
   // while damaged(). A host pointer is invalid when this value has changed since the translation.
   std::uint64_t generation() const { return damaged() ? 0 : generation_; }

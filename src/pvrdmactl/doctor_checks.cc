@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "pvrdmactl/json_fields.h"
+#include "pvrdmactl/qemu_devices.h"
 
 namespace pvrdma::ctl {
 namespace {
@@ -61,6 +62,14 @@ Finding check_qemu(const QemuProbe& qemu) {
   if (version < kQemuNeeded) return trouble("QEMU", name + " is older than 10.1", mend);
   if (!qemu.has_device) return trouble("QEMU", name + " has no device vfio-user-pci", mend);
   return ok("QEMU", name + " has vfio-user-pci");
+}
+
+Finding check_clock(const ClockProbe& clock, const Json& process) {
+  if (clock.is_synchronised) return ok("clock", fmt::format("synchronised, to {} ms", clock.error_ms));
+  if (process.at("certificates").empty())
+    return skipped("clock", "not synchronised, but the daemon uses no certificates");
+  return trouble("clock", "not synchronised, so certificates may be refused as expired or not yet valid",
+                 "install chrony or systemd-timesyncd, and see timedatectl");
 }
 
 Findings check_certificates(const Json& process) {
@@ -139,6 +148,30 @@ Finding check_monitor(const Json& adapter, const MonitorProbe& monitor) {
       fmt::format("QEMU's monitor {} cannot be reached ({}), so the VM cannot move and has no checkpoints",
                   monitor.path, std::generic_category().message(monitor.error)),
       fmt::format("start QEMU with -qmp unix:{},server=on,wait=off", monitor.path));
+}
+
+Finding check_nic(const Json& adapter, const MonitorProbe& monitor) {
+  const std::string name = text_at(adapter, "name");
+  const std::string subject = "NIC " + name;
+  const std::string socket = text_at(adapter, "socket");
+  const std::string mac = text_at(adapter, "mac");
+  if (text_at(adapter, "state") == "off") return skipped(subject, "the VM is off");
+  if (monitor.arguments.empty()) return skipped(subject, "the command line of its QEMU cannot be read");
+  const auto devices = devices_of(monitor.arguments);
+  const auto own = std::ranges::find(devices, socket, &QemuDevice::socket);
+  if (own == devices.end()) return skipped(subject, "its QEMU's command line does not name " + socket);
+  const auto nic = std::ranges::find_if(devices, [&own](const QemuDevice& each) {
+    return each.driver == "vmxnet3" && each.bus == own->bus && each.slot == own->slot && each.function == 0;
+  });
+  const std::string place = fmt::format("PCI slot {:#x}", own->slot);
+  const std::string mend = fmt::format("start the VM as pvrdmactl vm qemu-args {} says", name);
+  if (nic == devices.end())
+    return trouble(subject, fmt::format("no vmxnet3 is at function 0 of the adapter's {}", place), mend);
+  if (nic->mac == mac) return ok(subject, fmt::format("the vmxnet3 in {} has the adapter's MAC", place));
+  return trouble(subject,
+                 fmt::format("the vmxnet3 in {} has {}, and the adapter {}", place,
+                             nic->mac.empty() ? "no MAC of its own" : "the MAC " + nic->mac, mac),
+                 mend);
 }
 
 Finding check_store(const Json& cluster) {

@@ -32,6 +32,9 @@ using Findings = std::vector<Finding>;
 
 Finding check_qemu(const QemuProbe& qemu);
 
+// Certificates are valid by the clock of the host that looks at them. `process`: answer of GET /v1/process.
+Finding check_clock(const ClockProbe& clock, const Json& process);
+
 // Answers of GET /v1/process and /v1/adapters, and of /v1/cluster, which is null outside a cluster.
 Findings check_certificates(const Json& process);
 Finding check_open_files(const Json& process);
@@ -40,6 +43,9 @@ Finding check_hca(const Json& cluster);
 Finding check_adapter(const Json& adapter);
 Finding check_doorbells(const Json& adapters);
 Finding check_monitor(const Json& adapter, const MonitorProbe& monitor);
+// That the vmxnet3 in the adapter's PCI slot has the adapter's MAC. The driver takes its MAC from the
+// adapter.
+Finding check_nic(const Json& adapter, const MonitorProbe& monitor);
 
 // Of a member of a cluster: answers of GET /v1/cluster, /v1/hosts/self and /v1/vms.
 Finding check_store(const Json& cluster);

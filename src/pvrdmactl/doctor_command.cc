@@ -42,7 +42,7 @@ Result<void> check_daemon(const Ask& ask, Findings& findings) {
   findings.push_back(check_open_files(*process));
   findings.push_back(check_locked_memory(*process, *adapters, cluster));
   add(findings, check_certificates(*process));
-  findings.push_back({Verdict::kSkipped, "clock", "the hosts do not tell each other their time", {}});
+  findings.push_back(check_clock(probe_clock(), *process));
   if (cluster.is_null()) {
     findings.push_back({Verdict::kSkipped, "cluster", "this daemon is not a member of a cluster", {}});
     add(findings, check_macs(*adapters, Json::array()));
@@ -52,7 +52,9 @@ Result<void> check_daemon(const Ask& ask, Findings& findings) {
   findings.push_back(check_doorbells(*adapters));
   for (const Json& adapter : *adapters) {
     findings.push_back(check_adapter(adapter));
-    findings.push_back(check_monitor(adapter, probe_monitor(text_at(adapter, "socket"))));
+    const MonitorProbe monitor = probe_monitor(text_at(adapter, "socket"));
+    findings.push_back(check_monitor(adapter, monitor));
+    findings.push_back(check_nic(adapter, monitor));
   }
   return {};
 }

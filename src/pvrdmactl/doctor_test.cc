@@ -141,13 +141,63 @@ TEST(DoctorMonitor, IsLookedForBesideTheSocket) {
   EXPECT_EQ(found.path, "/nowhere/VM-01.vmm/qmp");
   EXPECT_EQ(found.error, ENOENT);
   Json adapter = {{"name", "VM-01"}, {"state", "active"}};
-  EXPECT_EQ(line(check_monitor(adapter, {"/m/next.qmp", 0})), "ok monitor VM-01: /m/next.qmp");
+  EXPECT_EQ(line(check_monitor(adapter, {"/m/next.qmp", 0, {}})), "ok monitor VM-01: /m/next.qmp");
   EXPECT_EQ(
-      line(check_monitor(adapter, {"/m/qmp", ENOENT})),
+      line(check_monitor(adapter, {"/m/qmp", ENOENT, {}})),
       "TROUBLE monitor VM-01: QEMU's monitor /m/qmp cannot be reached (No such file or directory), so the "
       "VM cannot move and has no checkpoints -> start QEMU with -qmp unix:/m/qmp,server=on,wait=off");
   adapter["state"] = "off";
-  EXPECT_EQ(line(check_monitor(adapter, {"/m/qmp", ENOENT})), "skipped monitor VM-01: the VM is off");
+  EXPECT_EQ(line(check_monitor(adapter, {"/m/qmp", ENOENT, {}})), "skipped monitor VM-01: the VM is off");
+}
+
+TEST(DoctorClock, MattersToCertificates) {
+  const Json none{{"certificates", Json::array()}};
+  EXPECT_EQ(line(check_clock({.is_synchronised = true, .error_ms = 3}, process(0))),
+            "ok clock: synchronised, to 3 ms");
+  EXPECT_EQ(line(check_clock({}, none)),
+            "skipped clock: not synchronised, but the daemon uses no certificates");
+  EXPECT_EQ(line(check_clock({}, process(0))),
+            "TROUBLE clock: not synchronised, so certificates may be refused as expired or not yet valid -> "
+            "install chrony or systemd-timesyncd, and see timedatectl");
+}
+
+TEST(DoctorNic, HasTheAdaptersMac) {
+  const std::string device =
+      R"({"driver":"vfio-user-pci","bus":"pcie.0","addr":"10.1","socket":{"type":"unix","path":"/a.sock"}})";
+  const Json adapter{
+      {"name", "VM-01"}, {"state", "active"}, {"socket", "/a.sock"}, {"mac", "52:54:00:aa:00:01"}};
+  const auto said = [&](const std::string& nic, const std::string& own) {
+    return line(check_nic(
+        adapter, {"/m/qmp", 0, {"qemu", "-device", "virtio-serial", "-device", nic, "-device", own}}));
+  };
+  const std::string good = "ok NIC VM-01: the vmxnet3 in PCI slot 0x10 has the adapter's MAC";
+  EXPECT_EQ(said("vmxnet3,netdev=n,mac=52:54:00:AA:00:01,bus=pcie.0,addr=10.0,multifunction=on", device),
+            good);
+  EXPECT_EQ(
+      said(R"({"driver":"vmxnet3","mac":"52:54:00:aa:00:01","multifunction":true,"addr":"0x10"})", device),
+      good);
+  EXPECT_EQ(said("vmxnet3,mac=52:54:00:aa:00:01,addr=0x10",
+                 "vfio-user-pci,addr=10.1,socket.type=unix,socket.path=/a.sock"),
+            good);
+  const std::string mend = " -> start the VM as pvrdmactl vm qemu-args VM-01 says";
+  EXPECT_EQ(said("vmxnet3,mac=52:54:00:aa:00:02,addr=10", device),
+            "TROUBLE NIC VM-01: the vmxnet3 in PCI slot 0x10 has the MAC 52:54:00:aa:00:02, and the adapter "
+            "52:54:00:aa:00:01" +
+                mend);
+  EXPECT_EQ(said("vmxnet3,addr=10", device),
+            "TROUBLE NIC VM-01: the vmxnet3 in PCI slot 0x10 has no MAC of its own, and the adapter "
+            "52:54:00:aa:00:01" +
+                mend);
+  const std::string missing =
+      "TROUBLE NIC VM-01: no vmxnet3 is at function 0 of the adapter's PCI slot 0x10" + mend;
+  for (const char* nic : {"vmxnet3,mac=52:54:00:aa:00:01,addr=11", "vmxnet3,mac=52:54:00:aa:00:01,addr=10.2",
+                          "vmxnet3,mac=52:54:00:aa:00:01,addr=10,bus=pci.1", "vmxnet3,mac=52:54:00:aa:00:01",
+                          "e1000e,mac=52:54:00:aa:00:01,addr=10", "{", "", "[1]"})
+    EXPECT_EQ(said(nic, device), missing) << nic;
+  EXPECT_EQ(said("vmxnet3,addr=10", "vfio-user-pci,addr=10.1,socket.path=/b,,c.sock"),
+            "skipped NIC VM-01: its QEMU's command line does not name /a.sock");
+  EXPECT_EQ(line(check_nic(adapter, {"/m/qmp", 0, {}})),
+            "skipped NIC VM-01: the command line of its QEMU cannot be read");
 }
 
 TEST(DoctorCluster, Store) {

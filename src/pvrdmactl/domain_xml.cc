@@ -2,72 +2,20 @@
 
 #include <cstdlib>
 #include <fmt/core.h>
-#include <libxml/parser.h>
-#include <libxml/tree.h>
-#include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "pvrdmactl/xml_document.h"
+#include "vocabulary/libvirt_metadata.h"
+
 namespace pvrdma::ctl {
 namespace {
 
+using namespace xml;
+
 constexpr const char* kQemuNamespace = "http://libvirt.org/schemas/domain/qemu/1.0";
 constexpr std::string_view kAdapterDriver = "\"vfio-user-pci\"";
-
-struct Free {
-  void operator()(xmlDoc* document) const { xmlFreeDoc(document); }
-  void operator()(xmlChar* text) const { xmlFree(text); }
-};
-using Document = std::unique_ptr<xmlDoc, Free>;
-
-const xmlChar* raw(const char* text) {
-  return reinterpret_cast<const xmlChar*>(text);
-}
-
-std::string taken(xmlChar* text) {
-  const std::unique_ptr<xmlChar, Free> owned(text);
-  return owned ? reinterpret_cast<const char*>(owned.get()) : std::string();
-}
-
-template <typename... Parts>
-Failure refuse(fmt::format_string<Parts...> format, Parts&&... parts) {
-  return fail(ErrorKind::kInvalid, fmt::format(format, std::forward<Parts>(parts)...));
-}
-
-// No entity is replaced and no file or network is read.
-Result<Document> parse(const std::string& text) {
-  xmlResetLastError();
-  Document document(xmlReadMemory(
-      text.data(), static_cast<int>(text.size()), nullptr, nullptr,
-      XML_PARSE_NONET | XML_PARSE_NOBLANKS | XML_PARSE_NOCDATA | XML_PARSE_NOERROR | XML_PARSE_NOWARNING));
-  if (document && xmlGetIntSubset(document.get()) == nullptr) return document;
-  if (document) return refuse("the domain has a document type definition: remove it");
-  const auto* error = xmlGetLastError();
-  std::string why = error != nullptr && error->message != nullptr ? error->message : "it is empty";
-  while (why.ends_with('\n')) why.pop_back();
-  return refuse("line {}: not XML: {}: correct it, or take the output of virsh dumpxml",
-                error != nullptr ? error->line : 1, why);
-}
-
-bool is_named(const xmlNode* node, const char* name) {
-  return node->type == XML_ELEMENT_NODE && xmlStrcmp(node->name, raw(name)) == 0;
-}
-
-std::vector<xmlNode*> children(const xmlNode* parent, const char* name) {
-  std::vector<xmlNode*> found;
-  for (xmlNode* each = parent == nullptr ? nullptr : parent->children; each != nullptr; each = each->next) {
-    if (is_named(each, name)) found.push_back(each);
-  }
-  return found;
-}
-
-// Null: there is none.
-xmlNode* child(const xmlNode* parent, const char* name) {
-  const auto found = children(parent, name);
-  return found.empty() ? nullptr : found.front();
-}
 
 xmlNode* ensure_child(xmlNode* parent, const char* name) {
   xmlNode* const found = child(parent, name);
@@ -96,18 +44,6 @@ void put_child(xmlNode* parent, const xmlNode* original) {
   for (xmlNode* each : children(parent, name)) {
     if (each != copy) remove(each);
   }
-}
-
-std::string text_of(const xmlNode* node) {
-  return node == nullptr ? std::string() : taken(xmlNodeGetContent(node));
-}
-
-std::string attribute(const xmlNode* node, const char* name) {
-  return node == nullptr ? std::string() : taken(xmlGetNoNsProp(node, raw(name)));
-}
-
-std::string mac_of(const xmlNode* interface) {
-  return attribute(child(interface, "mac"), "address");
 }
 
 // Whether both name the same slot of a PCI bus, whatever the function. The numbers may be decimal or
@@ -142,6 +78,16 @@ Result<void> check_domain(const xmlNode* domain, const xmlNode* fragment) {
   if (child(domain, "maxMemory") != nullptr)
     return refuse("the domain has <maxMemory>, but all memory of VM {} is reserved: remove that element", vm);
   return {};
+}
+
+xmlNode* vm_metadata(const xmlNode* domain) {
+  return child_of_namespace(child(domain, "metadata"), "vm", kLibvirtMetadata);
+}
+
+void add_metadata(xmlNode* domain, const xmlNode* fragment) {
+  xmlNode* const metadata = ensure_child(domain, "metadata");
+  while (xmlNode* const old = vm_metadata(domain)) remove(old);
+  xmlAddChild(metadata, xmlDocCopyNode(vm_metadata(fragment), domain->doc, 1));
 }
 
 void add_memory(xmlNode* domain, const xmlNode* fragment) {
@@ -227,22 +173,12 @@ void add_arguments(xmlNode* domain, const xmlNode* fragment) {
 Result<void> check_fragment(const xmlNode* fragment) {
   const xmlNode* const devices = child(fragment, "devices");
   const xmlNode* const interface = devices == nullptr ? nullptr : child(devices, "interface");
-  if (child(fragment, "name") != nullptr && child(fragment, "memory") != nullptr &&
-      child(fragment, "memoryBacking") != nullptr && child(fragment, "features") != nullptr &&
-      child(fragment, "commandline") != nullptr && interface != nullptr &&
-      child(interface, "model") != nullptr && child(interface, "address") != nullptr)
+  if (child(fragment, "name") != nullptr && vm_metadata(fragment) != nullptr &&
+      child(fragment, "memory") != nullptr && child(fragment, "memoryBacking") != nullptr &&
+      child(fragment, "features") != nullptr && child(fragment, "commandline") != nullptr &&
+      interface != nullptr && child(interface, "model") != nullptr && child(interface, "address") != nullptr)
     return {};
   return refuse("the daemon's XML lacks an element: does the daemon have the version of pvrdmactl?");
-}
-
-std::string text_of(const Document& document) {
-  xmlChar* text = nullptr;
-  int size = 0;
-  xmlDocDumpFormatMemoryEnc(document.get(), &text, &size, "UTF-8", 1);
-  std::string all = taken(text);
-  constexpr std::string_view kDeclarationEnd = "?>\n";
-  const auto end = all.find(kDeclarationEnd);
-  return end == std::string::npos ? all : all.substr(end + kDeclarationEnd.size());  // libvirt writes none
 }
 
 }  // namespace
@@ -257,11 +193,12 @@ Result<std::string> merge_domain(const std::string& domain, const std::string& f
   if (auto checked = check_fragment(added); !checked) return Failure(std::move(checked).error());
   if (auto checked = check_domain(root, added); !checked) return Failure(std::move(checked).error());
   if (child(root, "name") == nullptr) put_child(root, child(added, "name"));
+  add_metadata(root, added);
   add_memory(root, added);
   add_machine(root, added);
   if (auto put = add_interface(root, added); !put) return Failure(std::move(put).error());
   add_arguments(root, added);
-  return text_of(*document);
+  return xml::print(*document);
 }
 
 }  // namespace pvrdma::ctl

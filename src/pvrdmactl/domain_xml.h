@@ -11,6 +11,7 @@ namespace pvrdma::ctl {
 
 // `domain`: a domain's XML, which a user gives, perhaps from virsh dumpxml. `fragment`: the domain that GET
 // /v1/vms/NAME/libvirt-xml gives. Returns the domain with what the fragment has besides:
+// * metadata from which the VM can be made again (libvirt_hook.h). Other metadata stays;
 // * the VM's name and memory, and memory that QEMU shares; no memory balloon, as all memory is reserved;
 // * ACPI and APIC, without which there are no interrupts by message;
 // * the interface with the fragment's MAC as vmxnet3 in the fragment's slot. Its source stays. If no

@@ -12,6 +12,9 @@ using testing::Not;
 constexpr const char* kFragment =
     R"(<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
   <name>VM-01</name>
+  <metadata>
+    <pvrdma:vm xmlns:pvrdma='https://pvrdma.invalid/libvirt/domain/1.0'>{&quot;name&quot;:&quot;VM-01&quot;}</pvrdma:vm>
+  </metadata>
   <memory unit='MiB'>512</memory>
   <memoryBacking>
     <source type='memfd'/>
@@ -66,6 +69,9 @@ TEST(DomainXml, AddsWhatTheVmNeeds) {
   <os>
     <type arch="x86_64" machine="pc-q35-10.1">hvm</type>
   </os>
+  <metadata>
+    <pvrdma:vm xmlns:pvrdma="https://pvrdma.invalid/libvirt/domain/1.0">{"name":"VM-01"}</pvrdma:vm>
+  </metadata>
   <memory unit="MiB">512</memory>
   <memoryBacking>
     <source type="memfd"/>
@@ -119,6 +125,15 @@ TEST(DomainXml, KeepsWhatItDoesNotConcern) {
   EXPECT_EQ(merged(xml), xml);
 }
 
+TEST(DomainXml, ReplacesItsOwnMetadata) {
+  const std::string xml =
+      merged(domain("<metadata><a:vm xmlns:a='urn:a'>theirs</a:vm>"
+                    "<b:vm xmlns:b='https://pvrdma.invalid/libvirt/domain/1.0'>old</b:vm></metadata>"));
+  EXPECT_THAT(xml, HasSubstr(R"(<a:vm xmlns:a="urn:a">theirs</a:vm>)"));
+  EXPECT_THAT(xml, HasSubstr(R"(>{"name":"VM-01"}</pvrdma:vm>)"));
+  EXPECT_THAT(xml, Not(HasSubstr("old")));
+}
+
 TEST(DomainXml, TheInterfaceWithTheMacKeepsItsNetwork) {
   const std::string xml = merged(
       domain("<devices><interface type='bridge'><mac address='52:54:00:00:00:01'/><source bridge='br0'/>"
@@ -141,7 +156,8 @@ TEST(DomainXml, IsUtf8WhateverTheDomainWasWrittenIn) {
 }
 
 TEST(DomainXml, RefusesXmlOfAnotherDaemonThatLacksAnElement) {
-  for (const std::string element : {"<memory unit='MiB'>512</memory>", "<model type='vmxnet3'/>"}) {
+  for (const std::string element : {"<memory unit='MiB'>512</memory>",
+                                    "https://pvrdma.invalid/libvirt/domain/1.0", "<model type='vmxnet3'/>"}) {
     std::string fragment = kFragment;
     const auto at = fragment.find(element);
     ASSERT_NE(at, std::string::npos) << element;

@@ -13,9 +13,6 @@
 
 namespace pvrdma::ctl {
 
-// Sends a request to the daemon: api_client.h's send().
-using SendRequest = std::function<Result<std::string>(const Request& request)>;
-
 // The progress of a motion or checkpoint: a line for the terminal.
 std::string progress_of(const Json& state);
 

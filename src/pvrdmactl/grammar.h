@@ -74,6 +74,7 @@ enum class Transfer : std::uint8_t {
   kState,       // the end of the file is the body
   kSupport,     // the file is made from several answers
   kMotion,      // no file: the started motion is followed to its end
+  kDomain,      // no file: standard input has a libvirt domain, whose adapter is made if necessary
 };
 
 struct Command {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/core.h>
+#include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -23,6 +25,7 @@
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/endpoint.h"
 #include "pvrdmactl/follow_motion.h"
+#include "pvrdmactl/libvirt_hook.h"
 #include "pvrdmactl/output.h"
 #include "pvrdmactl/parser.h"
 #include "pvrdmactl/request.h"
@@ -136,6 +139,14 @@ Result<std::string> send_state(const Endpoint& endpoint, const Command& command,
   return send(endpoint, request);
 }
 
+Result<std::string> prepare(const Endpoint& endpoint) {
+  const std::string domain(std::istreambuf_iterator<char>(std::cin), {});
+  const auto done =
+      prepare_domain([&endpoint](const Request& request) { return send(endpoint, request); }, domain);
+  if (!done) return Failure(done.error());
+  return "{}";
+}
+
 Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, Values& values,
                               const Get& get) {
   if (!command.file.empty()) {  // so the paths are not relative to this process's folder
@@ -158,6 +169,8 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
       clear_progress();
       return answer;
     }
+    case Transfer::kDomain:
+      return prepare(endpoint);
     case Transfer::kNone:
     case Transfer::kCapture:
       break;

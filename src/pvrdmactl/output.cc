@@ -7,23 +7,12 @@
 
 #include "base/clean_text.h"
 #include "pvrdmactl/formatter.h"
+#include "pvrdmactl/guarded.h"
 
 namespace pvrdma::ctl {
 namespace {
 
 constexpr int kJsonIndent = 2;
-
-// The library throws if a field is missing or of another type. No such exception leaves this file.
-template <typename Work>
-auto guarded(Work work) -> decltype(work()) {
-  try {
-    return work();
-  } catch (const Json::exception& error) {
-    return fail(fmt::format(
-        "the daemon's answer is not what this pvrdmactl expects: are they of the same version? ({})",
-        error.what()));
-  }
-}
 
 // A name or sentence with a line break could forge a row of a table, so each string is one line.
 void clean_strings(Json& json) {

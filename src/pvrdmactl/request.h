@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "pvrdmactl/grammar.h"
 
 namespace pvrdma::ctl {
@@ -17,6 +19,9 @@ struct Request {
   std::string_view type = "application/json";  // of the body
   std::uint32_t reach_seconds = 15;            // the longest wait for a connection
 };
+
+// Sends a request to the daemon: api_client.h's send().
+using SendRequest = std::function<Result<std::string>(const Request& request)>;
 
 // `values` are checked and complete, as after parse() and Command::complete.
 Request make_request(const Command& command, const Values& values);

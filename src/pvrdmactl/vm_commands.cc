@@ -341,6 +341,12 @@ Command upgrade_vmm_command() {
           .text = upgraded_text};
 }
 
+Command libvirt_hook_command() {
+  return {.words = "vm libvirt-hook",
+          .help = "see to it that the adapter of the libvirt domain on standard input is served",
+          .transfer = Transfer::kDomain};
+}
+
 }  // namespace
 
 Section vm_commands() {
@@ -401,7 +407,8 @@ Section vm_commands() {
                     .path = "/v1/vms/{NAME}/libvirt-xml",
                     .select = merged_into_domain,
                     .text = libvirt_xml_text,
-                    .has_multiline_text = true}}};
+                    .has_multiline_text = true},
+                   libvirt_hook_command()}};
 }
 
 }  // namespace pvrdma::ctl

@@ -115,6 +115,14 @@ def test_the_repositorys_files_are_those_of_the_prefix_usr(tmp_path: Path, calls
         assert (tmp_path / "root/usr" / installed).read_bytes() == (REPOSITORY / source).read_bytes()
 
 
+def test_the_hook_of_libvirt_runs_the_installed_pvrdmactl(tmp_path: Path, calls: Path) -> None:
+    del calls
+    install("/usr/local", root=tmp_path / "root")
+    hook = tmp_path / "root/etc/libvirt/hooks/qemu.d/pvrdma"
+    assert os.access(hook, os.X_OK)
+    assert hook.read_text(encoding="utf-8").endswith("exec /usr/local/bin/pvrdmactl vm libvirt-hook\n")
+
+
 def test_a_prefix_of_its_own_works_where_it_is(tmp_path: Path, calls: Path) -> None:
     prefix = tmp_path / "own"
     install(prefix, "--strip")

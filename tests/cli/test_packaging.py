@@ -43,13 +43,13 @@ def test_the_installation_guide_names_each_package() -> None:
     assert packages <= set(re.findall(r"^\| `(pvrdma[\w-]*)` \|", guide, re.MULTILINE))
 
 
-@pytest.mark.parametrize("script", [*DEBIAN.glob("*.p*st*"), *DEBIAN.glob("*.pre*"), DKMS / "unpack-driver", DKMS / "dkms.conf"],
+@pytest.mark.parametrize("script", [*DEBIAN.glob("*.p*st*"), *DEBIAN.glob("*.pre*"), DKMS / "unpack-driver", DKMS / "dkms.conf", DEBIAN.parent / "libvirt/pvrdma"],
                          ids=lambda path: path.name)
 def test_scripts_parse(script: Path) -> None:
     subprocess.run(["dash" if script.suffix != ".conf" else "bash", "-n", script], check=True)
 
 
-@pytest.mark.parametrize("name", ["rules", "../dkms/unpack-driver"])
+@pytest.mark.parametrize("name", ["rules", "../dkms/unpack-driver", "../libvirt/pvrdma"])
 def test_programs_may_be_executed(name: str) -> None:
     assert os.access(DEBIAN / name, os.X_OK)
 

@@ -34,7 +34,7 @@ def test_an_installation_starts_nothing(host: Host) -> None:
     assert "pvrdma" in host.machine.shell("id pvrdma")
     conffiles = host.machine.shell("dpkg-query --showformat '${Conffiles}' --show pvrdma").split()
     assert sorted(name for name in conffiles if name.startswith("/")) == \
-        ["/etc/apparmor.d/abstractions/libvirt-qemu.d/pvrdma", "/etc/pvrdma/pvrdmad.toml"]
+        ["/etc/apparmor.d/abstractions/libvirt-qemu.d/pvrdma", "/etc/libvirt/hooks/qemu.d/pvrdma", "/etc/pvrdma/pvrdmad.toml"]
 
 
 def test_a_few_lines_and_a_start_make_an_adapter(host: Host) -> None:

@@ -31,7 +31,8 @@ class VmSpec:
     """The differences between VMs. `adapter` is the daemon's vfio-user socket, None for no adapter.
 
     `archives` are further cpio archives of guest files. `rdma_device` is the device that the guest's programs use, `nic` is
-    QEMU's name of its NIC, and `devices` are QEMU's arguments for further devices.
+    QEMU's name of its NIC, and `devices` are QEMU's arguments for further devices. `memory_backend` is QEMU's object for the
+    guest's memory without its name and size, empty for QEMU's default.
     """
 
     name: str
@@ -42,6 +43,7 @@ class VmSpec:
     overlays: tuple[str, ...] = ()
     archives: tuple[Path, ...] = ()
     memory_mib: int = 512
+    memory_backend: str = "memory-backend-memfd,share=on"
     processors: int = 1
     load_driver: bool = True
     rdma_device: str = DEVICE
@@ -386,15 +388,20 @@ class Vm:
                      f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64"]
         if not spec.load_driver:
             arguments.append("pvrdma.driver=no")
+        machine = "q35,aux-ram-share=on"
+        backend: list[str] = []
+        if spec.memory_backend:
+            machine += ",memory-backend=ram"
+            backend = ["-object", f"{spec.memory_backend},id=ram,size={spec.memory_mib}M"]
         return [
             *self._testbed.qemu(),
             "-name", spec.name,
             "-accel", acceleration(),
-            "-machine", "q35,memory-backend=ram,aux-ram-share=on",
+            "-machine", machine,
             "-cpu", _PROCESSORS[acceleration()],
             "-m", str(spec.memory_mib),
             "-smp", str(spec.processors),
-            "-object", f"memory-backend-memfd,id=ram,size={spec.memory_mib}M,share=on",
+            *backend,
             "-nodefaults", "-display", "none",
             "-chardev", f"file,id=console,path={self.console_log},append=on", "-serial", "chardev:console",
             "-kernel", str(self._testbed.kernel),
