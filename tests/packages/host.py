@@ -55,14 +55,14 @@ def _package(folder: Path, suite: str, name: str) -> Path:
 
 
 @contextmanager
-def host_of(suite: str, name: str, *more: str) -> Iterator[Host]:
-    """A host that has what the package `name` depends on, and `more` Debian packages."""
+def host_of(suite: str, name: str, *more: str, shown: tuple[Path, ...] = ()) -> Iterator[Host]:
+    """A host that has what the package `name` depends on, and `more` Debian packages. It sees the folders `shown`."""
     if os.geteuid() != 0:
         pytest.skip("a machine in namespaces needs root")
     root = roots.to_install(suite, ", ".join([field(_package(PACKAGES, suite, name), "Depends"), *more]))
     folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
     try:
-        with closing(Machine(folder, PACKAGES, OLDER, root=root)) as machine:
+        with closing(Machine(folder, PACKAGES, OLDER, *shown, root=root)) as machine:
             yield Host(suite, machine)
     finally:
         shutil.rmtree(folder)
