@@ -22,7 +22,7 @@ LISTING = r"""find /etc /usr /opt /var/lib /run ! -path '/run/*/*' ! -path '*/dp
 
 @pytest.fixture(name="host", scope="module", params=SUITES)
 def _host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    with host_of(request.param, "pvrdma", "apparmor") as host:
+    with host_of(request.param, "pvrdma") as host:
         yield host
 
 
