@@ -21,7 +21,7 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help install uninstall dist deb deb-test demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help install uninstall dist deb deb-test oci rpm demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -37,6 +37,13 @@ deb-test: setup  ## make deb, then install, upgrade under traffic and remove the
 	@$(MAKE) deb programs
 	@tools/deb $(if $(SUITE),--suite $(SUITE)) --version 0.0.1 --out build/deb-older
 	@RC_CHECKER=build/release/tests/cluster/rc_checker $(PYTEST) tests/packages $(if $(SUITE),-k $(SUITE))
+
+oci: setup  ## make deb SUITE=trixie, then a container image of it in build/oci/; needs root and buildah
+	@$(MAKE) deb SUITE=trixie
+	@tools/oci
+
+rpm: setup  ## RPM package of the last commit, in build/rpm/, built by Debian's rpmbuild; needs root
+	@tools/rpm
 
 demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=trapped: each doorbell a message
 	@$(MAKE) -j2 testbed programs
@@ -95,7 +102,8 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	@NEIGHBOUR_BENCH=build/asan/bench/neighbour_bench $(PYTEST) tests/cli/test_neighbour_bench.py
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/cluster -m "not full"
-	$(call say,Debian packages)
+	$(call say,packages)
+	@$(MAKE) oci rpm
 	@$(MAKE) deb-test
 	@$(MAKE) fuzz
 	@$(MAKE) summary

@@ -62,7 +62,7 @@ class OneThreaded final : public Dispatcher {
   // Serves one request of the connection. Returns false if the connection ends.
   bool serve(Connection& connection) {
     bool closed = false;
-    const bool served = process_request(connection, /*close_connection=*/false, closed, nullptr);
+    const bool served = process(connection, /*close_connection=*/false, closed);
     return served && !closed && connection.is_readable();
   }
 };

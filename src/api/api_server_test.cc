@@ -78,7 +78,8 @@ TEST_F(ApiServerTest, RefusesHeadOfAStream) {
 
 TEST_F(ApiServerTest, RefusesUnknownParameters) {
   EXPECT_EQ(get("/v1/qps?adapter=VM-01")->status, 200);
-  for (const char* path : {"/v1/qps?vm=VM-01", "/v1/qps?adapter=VM-01&x", "/v1/version?%41", "/metrics?=1"}) {
+  for (const char* path :
+       {"/v1/qps?vm=VM-01", "/v1/qps?adapter=VM-01&x", "/v1/version?%41", "/metrics?x=1"}) {
     EXPECT_EQ(get(path)->status, 400) << path;
   }
 }

@@ -162,9 +162,21 @@ void Dispatcher::answer_one(ClientStream& client) {
   bool closed = false;
   Answering answer{client};
   answering = &answer;
-  process_request(client, /*close_connection=*/true, closed, nullptr);
+  process(client, /*close_connection=*/true, closed);
   answering = nullptr;
   if (answer.stream != nullptr) copy_all(*answer.stream, client);
+}
+
+bool Dispatcher::process(httplib::Stream& stream, bool close_connection, bool& closed) {
+  // Debian 12's cpp-httplib asks the stream for the addresses of both ends; Debian 13's takes them as
+  // arguments. No handler looks at them.
+  return [&](auto& server) {
+    if constexpr (requires { server.process_request(stream, close_connection, closed, nullptr); }) {
+      return server.process_request(stream, close_connection, closed, nullptr);
+    } else {
+      return server.process_request(stream, "", -1, "", -1, close_connection, closed, nullptr);
+    }
+  }(*this);
 }
 
 void Dispatcher::answer(Role role, const httplib::Request& request, httplib::Response& response,

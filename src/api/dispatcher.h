@@ -36,6 +36,11 @@ class Dispatcher : public httplib::Server {
   // for a second request.
   void answer_one(ClientStream& client);  // if the answer is a stream, it lasts until either end closes it
 
+ protected:
+  // Answers the next request of `stream`. Sets `closed` if the client asks to end the connection. Returns
+  // false if there is no request or its answer cannot be written.
+  bool process(httplib::Stream& stream, bool close_connection, bool& closed);
+
  private:
   Admission admit(const httplib::Request& request, httplib::Response& response) const;
   void answer(Role role, const httplib::Request& request, httplib::Response& response,

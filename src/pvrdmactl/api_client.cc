@@ -60,8 +60,18 @@ Result<std::string> read_token(const std::string& path) {
   return token;
 }
 
+// Debian 13's cpp-httplib tells a certificate for another name apart, Debian 12's does not.
+template <typename Error>
+Error without_name_error(Error error) {
+  if constexpr (requires { Error::SSLServerHostnameVerification; }) {
+    if (error == Error::SSLServerHostnameVerification) return Error::SSLServerVerification;
+  }
+  return error;
+}
+
 std::string trouble(const Endpoint& endpoint, httplib::Error error) {
   const std::string where = endpoint.to_string();
+  error = without_name_error(error);
   switch (error) {
     case httplib::Error::Connection:
     case httplib::Error::ConnectionTimeout:

@@ -275,6 +275,11 @@ def test_a_line_that_is_too_long(tree: Path, name: str, text: str) -> None:
     assert found.startswith(f"{name}:{text.count(chr(10))}: 10") and found.endswith(" columns; wrap it at 100")
 
 
+def test_a_comment_for_administrators_that_is_too_long(tree: Path) -> None:
+    write(tree, "packaging/it.service", f"# {WORDS}\n  # {WORDS}{WORDS}\nExecStart={WORDS}{WORDS}\n")
+    assert findings(tree) == ["packaging/it.service:2: a comment of 214 columns; wrap it at 120"]
+
+
 @pytest.mark.parametrize("text", [
     f"| {WORDS} |", f"## {WORDS}", f"```\n{WORDS}\n```", f"   ```\n   {WORDS}\n   ```", f"* [there](https://{'x' * 100})",
     WORDS[:100],

@@ -20,6 +20,8 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 # Not below /tmp: Debian 13's systemd mounts a file system there.
 PACKAGES = Path(os.environ.get("PACKAGES", _REPOSITORY / "build/deb"))
 OLDER = Path(os.environ.get("OLDER_PACKAGES", _REPOSITORY / "build/deb-older"))
+# What tests look at a host with.
+_TOOLS = ("apparmor", "openssl", "strace")
 SUITES = [suite for suite in roots.RELEASES if any((PACKAGES / suite).glob("*.deb"))]
 
 
@@ -55,14 +57,14 @@ def _package(folder: Path, suite: str, name: str) -> Path:
 
 
 @contextmanager
-def host_of(suite: str, name: str, *more: str) -> Iterator[Host]:
-    """A host that has what the package `name` depends on, and `more` Debian packages."""
+def host_of(suite: str, name: str, *more: str, shown: tuple[Path, ...] = ()) -> Iterator[Host]:
+    """A host that has what the package `name` depends on, and `more` Debian packages. It sees the folders `shown`."""
     if os.geteuid() != 0:
         pytest.skip("a machine in namespaces needs root")
-    root = roots.to_install(suite, ", ".join([field(_package(PACKAGES, suite, name), "Depends"), *more]))
+    root = roots.to_install(suite, ", ".join([field(_package(PACKAGES, suite, name), "Depends"), *_TOOLS, *more]))
     folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
     try:
-        with closing(Machine(folder, PACKAGES, OLDER, root=root)) as machine:
+        with closing(Machine(folder, PACKAGES, OLDER, *shown, root=root)) as machine:
             yield Host(suite, machine)
     finally:
         shutil.rmtree(folder)

@@ -14,9 +14,10 @@ import pytest
 from host import OLDER, PACKAGES, SUITES, Host, host_of
 from traffic import traffic
 
-# What is on the host, but for files of dpkg and apt, and what a purge leaves: the user, caches of programs that looked.
+# What is on the host, but for files of dpkg and apt, and what a purge leaves: the user, caches of programs that looked. The purge
+# of each package with an AppArmor profile removes the folder for disabled ones if it is empty.
 LISTING = r"""find /etc /usr /opt /var/lib /run ! -path '/run/*/*' ! -path '*/dpkg/*' ! -path '*/apt/*' | sort |
-    sed -E '\#^/etc/(passwd|group|shadow|gshadow)-?$#d; \#^/etc/\.pwd\.lock$#d; \#/ldconfig/#d; \#\.pyc$|__pycache__#d'"""
+    sed -E '\#^/etc/(passwd|group|shadow|gshadow)-?$#d; \#^/etc/\.pwd\.lock$#d; \#/ldconfig/#d; \#^/etc/apparmor\.d/disable$#d; \#\.pyc$|__pycache__#d'"""
 
 
 @pytest.fixture(name="host", scope="module", params=SUITES)
@@ -34,7 +35,20 @@ def test_an_installation_starts_nothing(host: Host) -> None:
     assert "pvrdma" in host.machine.shell("id pvrdma")
     conffiles = host.machine.shell("dpkg-query --showformat '${Conffiles}' --show pvrdma").split()
     assert sorted(name for name in conffiles if name.startswith("/")) == \
-        ["/etc/apparmor.d/abstractions/libvirt-qemu.d/pvrdma", "/etc/libvirt/hooks/qemu.d/pvrdma", "/etc/pvrdma/pvrdmad.toml"]
+        ["/etc/apparmor.d/abstractions/libvirt-qemu.d/pvrdma", "/etc/apparmor.d/usr.sbin.pvrdmad", "/etc/libvirt/hooks/qemu.d/pvrdma",
+         "/etc/pvrdma/pvrdmad.toml"]
+
+
+def test_apparmor_accepts_what_is_installed(host: Host) -> None:
+    """Parsed only: nothing loads it into this machine's kernel."""
+    rules = "/etc/apparmor.d/abstractions/libvirt-qemu.d/pvrdma"
+    host.machine.shell(f"""
+        apparmor_parser --skip-kernel-load --skip-cache /etc/apparmor.d/usr.sbin.pvrdmad
+        printf 'include <tunables/global>\nprofile qemu {{\n  include "{rules}"\n}}\n' |
+            apparmor_parser --skip-kernel-load --skip-cache
+        ! echo 'profile qemu {{ /run/pvrdma/ wrong, }}' | apparmor_parser --skip-kernel-load --skip-cache 2>/dev/null""")
+    assert "flags=(attach_disconnected,complain)" in host.machine.shell("cat /etc/apparmor.d/usr.sbin.pvrdmad")
+    assert host.machine.shell("cat /etc/apparmor.d/local/usr.sbin.pvrdmad") == "", "the administrator's rules"
 
 
 def test_a_few_lines_and_a_start_make_an_adapter(host: Host) -> None:

@@ -1,6 +1,7 @@
 """How documents and comments are written: lines that fit a window, and none of the words that this project decided against.
 
 A line of a document has 100 columns at most. Not counted: tables, code, headings, and a line without a space to break at.
+A comment in packaging/, which administrators read, has 120 columns at most.
 The words are looked for in the documents, the manual pages and the packaging, and in comments and docstrings (comments.py), but not
 in code or backticks. CONTRIBUTING.md says how we write.
 """
@@ -14,6 +15,7 @@ from checks import comments
 from checks.tree import Finding, Tree, line_of
 
 _COLUMNS = 100
+_COMMENT_COLUMNS = 120
 _CODE = re.compile(r"^[ \t]*```.*?^[ \t]*```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
 _NEVER_WRAPPED = re.compile(r"[ \t]*\||#|[ \t]*(?:(?:[-*]|\d+\.)[ \t]+)?\S+$")
@@ -37,6 +39,9 @@ def check(tree: Tree) -> Iterator[Finding]:
     documents = tree.having(".md")
     for path in documents:
         yield from _lines(tree, path)
+    for path in tree.files:
+        if path.startswith("packaging/"):
+            yield from _comment_lines(tree, path)
     texts = (*documents, *(path for path in tree.files if path.startswith(("docs/man/", "packaging/"))))
     for path in texts:
         yield from _words(path, 1, tree.prose(path))
@@ -60,6 +65,12 @@ def _lines(tree: Tree, path: str) -> Iterator[Finding]:
         columns = len(line.rstrip())
         if columns > _COLUMNS and not _NEVER_WRAPPED.match(line):
             yield Finding(path, number, f"{columns} columns", f"wrap it at {_COLUMNS}")
+
+
+def _comment_lines(tree: Tree, path: str) -> Iterator[Finding]:
+    for number, line in enumerate(tree.text(path).splitlines(), 1):
+        if line.lstrip().startswith("#") and len(line) > _COMMENT_COLUMNS:
+            yield Finding(path, number, f"a comment of {len(line)} columns", f"wrap it at {_COMMENT_COLUMNS}")
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:

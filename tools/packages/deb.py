@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import email.utils
-import os
 import re
 import shutil
 import subprocess
@@ -13,22 +12,11 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from packages import roots
-from testbed import cache
+from packages import clean, roots
 from testbed.progress import step
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# Arguments: the root, a folder with the changes to it, a compiler cache. The namespaces end with the build.
-_ENTER = r"""
-set -eu
-mkdir "$2/work" "$2/root"
-mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root"
-mount -t proc proc "$2/root/proc"
-mkdir "$2/root/ccache"
-mount --bind "$3" "$2/root/ccache"
-exec chroot "$2/root" env -i PATH=/usr/sbin:/usr/bin LC_ALL=C.UTF-8 CCACHE_DIR=/ccache sh -euc "$4"
-"""
 _BUILD = r"""
 cd /build/pvrdma
 dpkg-buildpackage --build=binary --no-sign
@@ -40,20 +28,11 @@ def build(suite: str, tarball: Path, out: Path) -> list[Path]:
     """Builds the packages of a source tarball and puts them in `out`. RuntimeError with the end of the log if a step
     or lintian fails."""
     root = roots.to_build(suite)
-    compiled = Path(os.environ.get("CCACHE_DIR") or cache.folder().parent / "ccache")
-    compiled.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
-    log = out / "build.log"
     with tempfile.TemporaryDirectory(prefix=".work-", dir=out) as scratch, step(f"packages for Debian {suite}"):
         upper = Path(scratch) / "upper"
         _unpack(suite, tarball, upper / "build")
-        with log.open("wb") as output:
-            done = subprocess.run(["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "sh", "-c", _ENTER, "sh",
-                                   str(root), scratch, str(compiled), _BUILD], stdin=subprocess.DEVNULL, stdout=output,
-                                  stderr=subprocess.STDOUT, check=False)
-        if done.returncode != 0:
-            tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-40:]
-            raise RuntimeError(f"building the packages for {suite} failed; the end of {log}:\n" + "\n".join(tail))
+        clean.run(root, Path(scratch), _BUILD, out / "build.log")
         for old in out.glob("*.deb"):
             old.unlink()
         return [Path(shutil.copy(package, out)) for package in sorted((upper / "build").glob("*.deb"))]

@@ -1,4 +1,4 @@
-"""Complete Debian systems in folders, made by mmdebstrap: one to build packages in, one to install them in.
+"""Complete Debian systems in folders, made by mmdebstrap: to build packages in, to install them in, and to make images of.
 
 Unlike the roots of the VM tests (testbed/debroot.py), their packages are configured and their files belong to the
 users of the system. So making and using them needs root.
@@ -20,8 +20,9 @@ PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
 # Debian's releases, by suite.
 RELEASES = {"bookworm": 12, "trixie": 13}
 
-# lintian checks the packages. ccache makes a second build quick; CMakeLists.txt uses it when it is there.
-_BUILD_TOOLS = ("ccache", "lintian")
+# lintian checks the packages, and rpm builds its own kind. ccache makes a second build quick; CMakeLists.txt uses it when it is
+# there.
+_BUILD_TOOLS = ("ccache", "lintian", "rpm")
 # What a host has that is no dependency of the packages. Tests look with procps.
 _HOST_PACKAGES = ("systemd-sysv", "procps")
 
@@ -38,13 +39,18 @@ def to_install(suite: str, dependencies: str) -> Path:
     return _ensure("host", suite, "apt", _HOST_PACKAGES, ("satisfy", dependencies), dependencies)
 
 
+def of_an_image(suite: str, dependencies: str) -> Path:
+    """A root with `dependencies` and what no Debian system can be without. It has no apt and no systemd."""
+    return _ensure("image", suite, "essential", (), ("satisfy", f"systemd-standalone-sysusers, {dependencies}"), dependencies)
+
+
 def _ensure(kind: str, suite: str, variant: str, packages: tuple[str, ...], also: tuple[str, ...], dependencies: str) -> Path:
     if os.geteuid() != 0:
         raise RuntimeError("a complete Debian root can only be made by root")
     key = cache.key_of(repr((suite, variant, packages, dependencies)), Path(__file__))
 
     def build(folder: Path) -> None:
-        with step(f"Debian {suite} root to {'build packages' if kind == 'build' else 'install packages in'}"):
+        with step(f"Debian {suite} root: {kind}"):
             _mmdebstrap(suite, variant, packages, also, folder)
 
     return cache.ensure(f"{kind}-{suite}", key, build)
@@ -58,7 +64,7 @@ def _mmdebstrap(suite: str, variant: str, packages: tuple[str, ...], also: tuple
         done = subprocess.run(
             # Its mounts of /proc, /sys and /dev end with it, also if it is killed and the cache removes the folder.
             ["unshare", "--mount", "--propagation=private", "mmdebstrap", "--mode=root", "--format=directory",
-             f"--variant={variant}", f"--include={','.join(packages)}", "--dpkgopt=force-unsafe-io", f"--aptopt={settings.name}", '--aptopt=APT::Install-Recommends "false"',
+             f"--variant={variant}", *(f"--include={package}" for package in packages), "--dpkgopt=force-unsafe-io", f"--aptopt={settings.name}", '--aptopt=APT::Install-Recommends "false"',
              "--customize-hook=APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get --yes -oDPkg::Chroot-Directory=\"$1\" " + shlex.join(also),
              suite, str(folder), f"deb {apt.mirror()} {suite} main"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
