@@ -114,13 +114,10 @@ Result<void> confine(const control::Config& config) {
   const auto has_link = [&config](LinkKind kind) {
     return std::ranges::any_of(config.roce, [kind](const auto& each) { return each.link.kind == kind; });
   };
-  // The daemon takes over the monitors of VMMs that run as other users (base/unix_client.h).
-  const bool gives_sockets =
-      std::ranges::any_of(config.adapters, [](const auto& each) { return each.owner.is_given(); });
   if (config.cluster) load_user_databases();
   const auto confined = enter_sandbox({.open_devices = config.cluster.has_value(),
                                        .write_files = keeps_a_file,
-                                       .bind_sockets = config.cluster.has_value() || gives_sockets,
+                                       .bind_sockets = config.cluster.has_value(),
                                        .find_links = has_link(LinkKind::kTap) || has_link(LinkKind::kXdp),
                                        .take_taps = has_link(LinkKind::kTap)});
   if (!confined) return Failure(confined.error());

@@ -75,6 +75,7 @@ constexpr std::uint64_t kMakesFiles = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECT
 constexpr std::uint64_t kThreadFlags = CLONE_THREAD | CLONE_VM | CLONE_SIGHAND;
 constexpr std::uint64_t kNamespaceFlags =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+constexpr std::uint64_t kIdMask = 0xffffffff;   // of users and groups
 constexpr std::uint64_t kSocketTypeMask = 0xf;  // the other bits of the type argument are flags
 
 // Collects the filter's rules. A call is allowed if every condition of one rule holds.
@@ -163,6 +164,12 @@ void allow_ioctls(Rules& rules, const SandboxNeeds& needs) {
   }
 }
 
+// The daemon makes itself the owner of the monitor of a VMM that runs as another user (base/unix_client.h).
+void allow_own_files(Rules& rules) {
+  rules.allow_if(SCMP_SYS(fchownat),
+                 {is_masked(2, kIdMask, ::geteuid()), is_masked(3, kIdMask, ~gid_t{}), is(4, AT_EMPTY_PATH)});
+}
+
 }  // namespace
 
 Result<void> add_sandbox_rules(scmp_filter_ctx filter, const SandboxNeeds& needs) {
@@ -173,6 +180,7 @@ Result<void> add_sandbox_rules(scmp_filter_ctx filter, const SandboxNeeds& needs
   allow_memory(rules);
   allow_threads(rules);
   allow_ioctls(rules, needs);
+  allow_own_files(rules);
   if (needs.write_files) rules.allow(kFileWriters);
   if (!needs.write_files && !needs.bind_sockets) return rules.outcome();
   rules.allow(kOwnersAndModes);

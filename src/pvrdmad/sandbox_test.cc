@@ -176,6 +176,21 @@ TEST(Sandbox, FilesAreMadeOnlyWhereTheStoreIsOne) {
   std::remove(path.c_str());
 }
 
+TEST(Sandbox, ItsUserMayBecomeTheOwnerOfAnOpenFileAndNobodyElseMay) {
+  const std::string path = testing::TempDir() + "sandbox_owner_" + std::to_string(::getpid());
+  const Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const Fd file(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  const Outcome outcome = confined({}, [&] {
+    if (::fchownat(file.get(), "", ::geteuid(), ~gid_t{}, AT_EMPTY_PATH) != 0) return 1;
+    if (!is_refused(::fchownat(file.get(), "", ::geteuid() + 1, ~gid_t{}, AT_EMPTY_PATH))) return 2;
+    if (!is_refused(::fchownat(file.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH))) return 3;
+    if (!is_refused(::fchownat(AT_FDCWD, path.c_str(), ::geteuid(), ~gid_t{}, 0))) return 4;
+    return refused_calls() == 3 ? 0 : 5;
+  });
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
+  std::remove(path.c_str());
+}
+
 TEST(Sandbox, TheKernelSaysSo) {
   const Outcome outcome = confined({}, [] {
     std::ifstream status("/proc/self/status");

@@ -23,9 +23,11 @@ from pathlib import Path
 
 import pytest
 
+from harness import as_unit
+
 BUILD = Path(__file__).resolve().parents[2] / "build" / "dev" / "src"
 PVRDMAD = os.environ.get("PVRDMAD", str(BUILD / "pvrdmad" / "pvrdmad"))
-IS_SANITIZED = any(runtime in Path(PVRDMAD).read_bytes() for runtime in (b"__asan_init", b"__tsan_init"))
+IS_SANITIZED = as_unit.is_sanitized(Path(PVRDMAD))
 confined = pytest.mark.skipif(IS_SANITIZED, reason="a sanitizer's runtime makes calls of its own: such a build is not confined")
 PVRDMACTL = os.environ.get("PVRDMACTL", str(BUILD / "pvrdmactl" / "pvrdmactl"))
 GUARD_S = 60  # a hang guard, not a check of speed
@@ -35,6 +37,13 @@ def run(*command: str, env: dict[str, str] | None = None) -> subprocess.Complete
     """Runs a program to its end."""
     return subprocess.run(command, text=True, capture_output=True, timeout=GUARD_S, check=False,
                           stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+
+
+def pvrdmad(folder: Path, *arguments: str) -> list[str]:
+    """The command that starts the daemon as its unit would, with its sockets, state and configuration in `folder`."""
+    as_unit.give_folder(folder)
+    as_unit.give(*folder.iterdir())
+    return as_unit.command(Path(PVRDMAD), *arguments, writable=[folder])
 
 
 def adapter(folder: Path, number: int, **changes: object) -> str:
@@ -55,7 +64,7 @@ class Daemon:
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.manager.bind(str(folder / "notify"))
         self.manager.settimeout(GUARD_S)
-        self.process = subprocess.Popen([PVRDMAD, "--config", str(self.config)], stderr=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen(pvrdmad(folder, "--config", str(self.config)), stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify")})
 
     def notified(self) -> bytes:
@@ -132,7 +141,7 @@ def test_a_mistake_in_the_file_is_one_sentence(case: str, check: list[str], tmp_
     config = tmp_path / "pvrdmad.toml"
     config.write_text(f'[daemon]\napi_socket = "{tmp_path}/api.sock"\n\n' + adapter(tmp_path, 1, **changes)
                       + adapter(tmp_path, 2), encoding="utf-8")
-    done = run(PVRDMAD, "--config", str(config), *check)
+    done = run(*pvrdmad(tmp_path, "--config", str(config), *check))
     assert done.returncode == 2
     assert done.stderr == f"pvrdmad: {sentence.format(f=config)}\n"
     assert done.stdout == ""
@@ -164,7 +173,7 @@ def test_a_socket_in_use_stops_the_start(daemon: Daemon, tmp_path: Path) -> None
     second = tmp_path / "second.toml"
     second.write_text(f'[daemon]\napi_socket = "{tmp_path}/second-api.sock"\n' + adapter(tmp_path, 3)
                       + adapter(tmp_path, 2), encoding="utf-8")
-    done = run(PVRDMAD, "--config", str(second))
+    done = run(*pvrdmad(tmp_path, "--config", str(second)))
     assert done.returncode == 2
     assert done.stderr == (f"pvrdmad: adapter VM-02: vfio-user socket {tmp_path}/vm-02.sock: another running server "
                            "uses it: stop that server or choose another path\n")
@@ -177,7 +186,7 @@ def test_a_socket_in_use_stops_the_start(daemon: Daemon, tmp_path: Path) -> None
 def test_check_accepts_a_valid_file_and_starts_nothing(tmp_path: Path) -> None:
     config = tmp_path / "pvrdmad.toml"
     config.write_text(adapter(tmp_path, 1), encoding="utf-8")
-    done = run(PVRDMAD, "--config", str(config), "--check")
+    done = run(*pvrdmad(tmp_path, "--config", str(config), "--check"))
     assert (done.returncode, done.stdout) == (0, "pvrdmad: the configuration is valid: 1 adapter(s)\n")
     assert not list(tmp_path.glob("*.sock"))
 
@@ -191,7 +200,7 @@ def test_check_finds_what_the_start_lacks(check: list[str], keys: str, named: st
     config = tmp_path / "pvrdmad.toml"
     config.write_text(f'[daemon]\napi_socket = "{tmp_path}/api.sock"\n[host]\nname = "esx-01"\nsocket_folder = "/tmp"\n'
                       f'[store]\npath = "{tmp_path}/store.db"\n[tcp]\n{keys}', encoding="utf-8")
-    done = run(PVRDMAD, "--config", str(config), *check)
+    done = run(*pvrdmad(tmp_path, "--config", str(config), *check))
     assert done.returncode == 2
     assert named in done.stderr and done.stderr.count("\n") == 1
 
@@ -330,9 +339,10 @@ def test_a_confined_member_of_a_cluster_keeps_its_store_in_a_file() -> None:
 
 
 def test_the_sandbox_can_be_left_off_and_says_so(tmp_path: Path) -> None:
-    own = Path("/proc/self/status").read_text()  # the tests may run in a container that confines them, too
+    # The unit has filters, and the tests may run in a container that has some.
+    others = run(*as_unit.command(Path("/usr/bin/cat"), "/proc/self/status")).stdout
     with running_daemon(tmp_path, "sandbox = false\n" + adapter(tmp_path, 1)) as daemon:
-        assert all(f"Seccomp:\t{status['Seccomp']}\n" in own for status in threads(daemon).values())
+        assert all(f"Seccomp_filters:\t{status['Seccomp_filters']}\n" in others for status in threads(daemon).values())
         assert "sandbox" not in daemon.ctl_json("stats")["host"]  # type: ignore[operator, index]
         code, log = daemon.stop()
         assert code == 0
@@ -432,14 +442,13 @@ def test_sockets_are_not_for_everybody(daemon: Daemon) -> None:
 def test_a_socket_is_for_the_user_of_its_vm_alone(tmp_path: Path) -> None:
     """Two VMs whose QEMUs run as different users: neither can access the other's adapter."""
     folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
-    folder.chmod(0o755)
     users = {"vm-01": 64001, "vm-02": 64002}
     config = folder / "pvrdmad.toml"
     config.write_text(f'[daemon]\napi_socket = "{folder}/api.sock"\n' + "".join(
         f'[[adapter]]\nname = "{name}"\nsocket = "{folder}/{name}.sock"\nmac = "52:54:00:00:00:{user % 100:02}"\n'
         f'hardware_version = 14\nowner = "{user}"\n' for name, user in users.items()), encoding="utf-8")
     connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-    with subprocess.Popen([PVRDMAD, "--config", str(config)], stderr=subprocess.PIPE) as daemon:
+    with subprocess.Popen(pvrdmad(folder, "--config", str(config)), stderr=subprocess.PIPE) as daemon:
         try:
             deadline = time.monotonic() + 20
             while not (folder / "api.sock").exists() and daemon.poll() is None and time.monotonic() < deadline:
@@ -544,7 +553,7 @@ def started_log(tmp_path: Path, *flags: str, is_journal: bool = False) -> list[s
         state = os.fstat(stderr.fileno())
         environment = {**os.environ, "JOURNAL_STREAM": f"{state.st_dev}:{state.st_ino if is_journal else 1}"}
         value = f"name=VM-01,socket={tmp_path}/vm.sock,mac=52:54:00:12:34:51,hw=14"
-        running = subprocess.Popen([PVRDMAD, "--adapter", value, "--api-socket", str(tmp_path / "api.sock"), *flags],
+        running = subprocess.Popen(pvrdmad(tmp_path, "--adapter", value, "--api-socket", str(tmp_path / "api.sock"), *flags),
                                    stderr=stderr, env=environment)
         try:
             until = time.monotonic() + GUARD_S

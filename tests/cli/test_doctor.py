@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-import resource
 import signal
 import socket
 import ssl
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import as_unit
 from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, run, running_daemon
 
 GOOD_QEMU = "#!/bin/sh\n[ \"$1\" != --version ] || echo QEMU emulator version 10.1.0\n"
@@ -123,9 +123,8 @@ def test_old_qemu(folder: Path) -> None:
 
 
 def test_few_open_files(folder: Path) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with running_daemon(folder, adapter(folder, 1)) as daemon:
-        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (min(1024, soft), hard))
+        subprocess.run([*as_unit.as_its_user(), "prlimit", "--pid", str(daemon.process.pid), "--nofile=1024:"], check=True)
         (line,) = troubles(daemon)
         assert line.startswith("TROUBLE  open files: the daemon may have 1024, fewer than 4096; to mend it: set LimitNOFILE=")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from test_cli import PVRDMAD, Daemon, adapter, run, running_daemon
+from test_cli import Daemon, adapter, pvrdmad, run, running_daemon
 from traffic import RC_CHECKER, Traffic, traffic, until
 
 OFF = ("pvrdmactl: this daemon injects no faults: start it with --fault-injection, or set fault_injection = true in "
@@ -115,5 +115,5 @@ def test_faults_are_off_by_default(tmp_path: Path) -> None:
         done = daemon.ctl("fault", "add", "--adapter", "VM-01", "--drop", "0.1")
         assert (done.returncode, done.stderr) == (1, OFF)
         assert daemon.ctl_json("fault", "list") == []
-    done = run(PVRDMAD, "--fault-injection", "--config", str(tmp_path / "pvrdmad.toml"), "--check")
+    done = run(*pvrdmad(tmp_path, "--fault-injection", "--config", str(tmp_path / "pvrdmad.toml"), "--check"))
     assert done.returncode == 0, done.stderr

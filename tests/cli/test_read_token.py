@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import GUARD_S, PVRDMACTL, PVRDMAD, adapter, run, running_daemon
+from test_cli import GUARD_S, PVRDMACTL, adapter, pvrdmad, run, running_daemon
 from test_doctor import api_over_tls, member
 
 READ_TOKEN = "fedcba9876543210"
@@ -88,7 +88,7 @@ def test_check_refuses_a_useless_read_token(folder: Path, token: str, sentence: 
     table, _ = api(folder, token)
     config = folder / "pvrdmad.toml"
     config.write_text(adapter(folder, 1) + table, encoding="utf-8")
-    done = run(PVRDMAD, "--config", str(config), "--check")
+    done = run(*pvrdmad(folder, "--config", str(config), "--check"))
     assert done.returncode == 2
     assert "[api] read_token_file = " in done.stderr and sentence in done.stderr
 
@@ -96,5 +96,5 @@ def test_check_refuses_a_useless_read_token(folder: Path, token: str, sentence: 
 def test_check_accepts_two_tokens(folder: Path) -> None:
     config = folder / "pvrdmad.toml"
     config.write_text(adapter(folder, 1) + api(folder)[0], encoding="utf-8")
-    done = run(PVRDMAD, "--config", str(config), "--check")
+    done = run(*pvrdmad(folder, "--config", str(config), "--check"))
     assert done.returncode == 0, done.stderr
