@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/magic.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "base/check.h"
+#include "base/log.h"
 #include "guestmem/sigbus.h"
 
 namespace pvrdma::guestmem {
@@ -89,15 +90,23 @@ HostMapping::~HostMapping() {
   hold_->is_gone = true;
   if (sigbus_slot_ >= 0) remove_sigbus_range(sigbus_slot_);
   const std::size_t slice_bytes = std::max(kUnmapSliceBytes, page_bytes_);
-  std::byte* at = base_;
-  for (std::size_t left = base_ == nullptr ? 0 : mapped_bytes_; left != 0;) {
-    const std::size_t bytes = std::min(left, slice_bytes);
-    const int outcome = ::munmap(at, bytes);
-    PVRDMA_CHECK(outcome == 0, "unmapping our own mapping");
+  std::size_t left = base_ == nullptr ? 0 : mapped_bytes_;
+  for (std::byte* at = base_; left != 0;) {
+    std::size_t bytes = std::min(left, slice_bytes);
+    // The kernel may have merged this mapping with its neighbours. Then a slice splits it, for which the
+    // process needs one more mapping than it may have; the whole rest may not.
+    if (::munmap(at, bytes) != 0) {
+      bytes = left;
+      if (::munmap(at, bytes) != 0) break;
+    }
     at += bytes;
     left -= bytes;
   }
-  account_->give_back(mapped_bytes_);
+  if (left != 0) {
+    log::error("{} bytes of guest memory stay mapped: {}: raise vm.max_map_count", left,
+               std::strerror(errno));
+  }
+  account_->give_back(mapped_bytes_ - left);
 }
 
 }  // namespace pvrdma::guestmem

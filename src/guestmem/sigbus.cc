@@ -69,6 +69,13 @@ Slot& slot_of(int slot) {
   return slots[static_cast<std::size_t>(slot)];
 }
 
+// Maps zeros over [page, page + bytes). The kernel may refuse a large range (vm.overcommit_memory is 2).
+bool cover(std::uintptr_t page, std::size_t bytes) {
+  const long outcome = ::syscall(SYS_mmap, page, bytes, PROT_READ | PROT_WRITE,
+                                 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return outcome == static_cast<long>(page);
+}
+
 // Runs in signal context: atomics and raw system calls only.
 void on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const int saved_errno = errno;
@@ -77,9 +84,7 @@ void on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const Hit hit = info->si_code > 0 ? look_up(address) : Hit{};
   if (hit.damaged != nullptr) {
     const std::uintptr_t page = hit.begin + ((address - hit.begin) & ~(hit.page_bytes - 1));
-    const long outcome = ::syscall(SYS_mmap, page, hit.end - page, PROT_READ | PROT_WRITE,
-                                   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (outcome == static_cast<long>(page)) {
+    if (cover(page, hit.end - page) || cover(page, hit.page_bytes)) {
       hit.damaged->store(true, std::memory_order_release);
       errno = saved_errno;
       return;

@@ -320,7 +320,7 @@ class FakeNetwork::FakeNic final : public Nic {
       return fail("no such QP");
     return std::make_unique<FakeQp>(network_, device_, static_cast<FakeCq&>(cq), size, domain);
   }
-  std::span<const int> event_fds() const override { return {}; }
+  std::span<const int> event_fds() const override { return device_.event_fds; }
   void take_events() override {}
 
   void tell(NicUser::News news) { user_.on_news(news); }

@@ -68,6 +68,10 @@ class FakeNetwork final : public shard::Pollable {
   void set_patience(Duration time) { patience_ = time; }
   // Packets take up to `most`.
   void set_delay(Duration most) { delay_max_ = most; }
+  // The descriptors that tell of a device's events. Borrowed.
+  void set_event_fds(const std::string& name, std::vector<int> fds) {
+    devices_.at(name).event_fds = std::move(fds);
+  }
   // READs complete but bring no data, as with pages of a file that was truncated.
   void lose_reads() { loses_reads_ = true; }
 
@@ -91,6 +95,7 @@ class FakeNetwork final : public shard::Pollable {
   struct Device {
     NicLimits limits;
     NicPort port;
+    std::vector<int> event_fds;
     FakeNic* open = nullptr;  // borrowed
     bool gone = false;
     std::uint32_t qps = 0;

@@ -59,9 +59,10 @@ void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> 
   if (!opened) return failed(opened.error().message);
   if (!found) return failed(found.error().message);
   nic = *std::move(opened);
-  for (const int fd : nic->event_fds()) {
-    if (auto watched = loop.watch(fd, shard::Interest::kRead, *this); !watched) {
-      for (const int each : nic->event_fds()) loop.unwatch(each);
+  const auto fds = nic->event_fds();
+  for (std::size_t i = 0; i < fds.size(); ++i) {
+    if (auto watched = loop.watch(fds[i], shard::Interest::kRead, *this); !watched) {
+      while (i != 0) loop.unwatch(fds[--i]);
       nic.reset();
       return failed(watched.error().message);
     }

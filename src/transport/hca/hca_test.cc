@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 
+#include "base/fd.h"
 #include "base/network_order.h"
 #include "transport/hca/hca_fixture.h"
 #include "transport/hca/host_pipes.h"
@@ -193,6 +196,22 @@ TEST_F(HcaTest, ADeviceThatFailsIsClosedAndOpenedAgain) {
   EXPECT_EQ(a.hca->trouble(b.id), "there is no RDMA device rdma1");
   nics_.add(a.device, hca::kConnectX5, {hca::link_local(1)});
   EXPECT_TRUE(wait([&] { return reach(a, b); }));
+}
+
+// The kernel may refuse a watch, for instance when the user has too many (fs.epoll.max_user_watches).
+TEST_F(HcaTest, ADeviceWhoseEventsCannotBeWatchedIsTriedAgain) {
+  Host& a = add_host();
+  Host& b = add_host();
+  const Fd events(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const Fd refused(::memfd_create("no events", MFD_CLOEXEC));
+  const Fd more(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  nics_.set_event_fds(a.device, {events.get(), refused.get(), more.get()});
+  meet();
+  pass(seconds(20));
+  EXPECT_NE(a.hca->trouble(b.id), "");
+  nics_.set_event_fds(a.device, {events.get(), more.get()});
+  EXPECT_TRUE(wait([&] { return reach(a, b); }));
+  leave(a);
 }
 
 TEST_F(HcaTest, AHostThatStopsSaysSo) {

@@ -89,7 +89,10 @@ void tune(const Fd& socket, const std::string& congestion_control) {
 
 std::array<std::uint8_t, 16> random_id() {
   std::array<std::uint8_t, 16> id{};
-  const ssize_t got = ::getrandom(id.data(), id.size(), 0);
+  ssize_t got = -1;
+  do {
+    got = ::getrandom(id.data(), id.size(), 0);
+  } while (got < 0 && errno == EINTR);  // early after the boot it waits for entropy
   PVRDMA_CHECK(got == static_cast<ssize_t>(id.size()), "getrandom gives 16 bytes whole");
   return id;
 }
