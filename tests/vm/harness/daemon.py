@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import process
+from harness import as_unit, process
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 _READY_GUARD_S = 20.0
@@ -42,6 +42,7 @@ class Daemon:
     def __init__(self, adapters: list[Adapter], run_folder: Path, logs: Path) -> None:
         self.adapters = adapters
         self.api = run_folder / "api.sock"
+        self._run_folder = run_folder
         self.log = logs / "pvrdmad.log"
         self.config = logs / "pvrdmad.toml"
         self.roce_link: Path | None = None
@@ -62,7 +63,11 @@ class Daemon:
     def start(self) -> None:
         """Writes the configuration, starts the daemon and waits until it serves every adapter and the API."""
         self.config.write_text(self._toml(), encoding="utf-8")
-        self._process = process.start([str(binary("pvrdmad")), "--config", str(self.config)], self.log)
+        as_unit.give(self.config)
+        as_unit.give_folder(self._run_folder)
+        readable = [self.config] + ([self.roce_link.parent] if self.roce_link is not None else [])
+        command = as_unit.command(binary("pvrdmad"), "--config", str(self.config), writable=[self._run_folder], readable=readable)
+        self._process = process.start(command, self.log)
         deadline = time.monotonic() + _READY_GUARD_S
         while not self._ready():
             if not self.running or time.monotonic() > deadline:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import soft_roce
+from harness import as_unit, soft_roce
 from harness.daemon import REPOSITORY, Adapter
 from harness.ensemble import Ensemble
 from harness.vm import Job, Vm
@@ -85,14 +85,10 @@ class HostInGuest:
         self.vm.check(f"mkdir -p {self.folder} && cat > {self.folder}/pvrdmad.toml <<'END'\n{text}END")
 
     def start(self, limit_kib: int | None = None) -> Job:
-        """Starts the daemon and waits until its API answers. With a limit of locked memory it does not run as
-        root."""
-        prepare, user = ":", ""
-        if limit_kib is not None:
-            prepare = f"chown -R 1000:1000 {self.folder} && chmod 666 /dev/infiniband/uverbs* && ulimit -l {limit_kib}"
-            user = "setpriv --reuid 1000 --regid 1000 --clear-groups"
-        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > {self.folder}/pid; {prepare} && "
-                                f"exec {user} pvrdmad --config {self.folder}/pvrdmad.toml")
+        """Starts the daemon with the rights of its unit, but with this limit of locked memory if it is given. Waits until its API
+        answers."""
+        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > {self.folder}/pid; "
+                                f"{as_unit.shell_words(self.folder, limit_kib)} pvrdmad --config {self.folder}/pvrdmad.toml")
         until(f"{self.name} answers", lambda: job.done or self.vm.run(self._ctl("cluster get")).exit_code == 0)
         assert not job.done, job.output_so_far()
         return job

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from harness import as_unit
 from harness import frame as frames
 from harness.faults import Faults
 from harness.pcap import Pcap
@@ -58,7 +59,7 @@ class Hub:
 
     def __init__(self, path: Path, steered: tuple[str, ...] = ()) -> None:
         self.path = path
-        self.link = path.with_suffix(".link")
+        self.link = path.with_suffix(".link") / "socket"  # in a folder of its own, which the daemon sees
         self.lost_frames = 0
         self._steered = frozenset(frames.mac_bytes(mac) for mac in steered)
         self._faults: Faults | None = None
@@ -72,6 +73,8 @@ class Hub:
         self._listeners: dict[Path, socket.socket] = {}
         self._listen(self.path)
         if steered:
+            self.link.parent.mkdir()
+            as_unit.give_folder(self.link.parent)
             self._listen(self.link)
         self._thread = threading.Thread(target=self._serve, name="ethernet-hub", daemon=True)
         self._thread.start()
@@ -114,6 +117,8 @@ class Hub:
     def _listen(self, path: Path) -> None:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(path))
+        if path == self.link:
+            as_unit.give(path)
         listener.listen()
         listener.setblocking(False)
         self._listeners[path] = listener
