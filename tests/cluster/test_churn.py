@@ -125,6 +125,8 @@ def test_a_hosts_credentials_write_its_own_records_only(tmp_path: Path) -> None:
         environment = {**os.environ, "ETCDCTL": " ".join(fleet.etcd.etcdctl()), "EDITORS": "esx-01 esx-02"}
         subprocess.run([REPOSITORY / "examples" / "etcd_users.sh", folder, "esx-01", "esx-02"], env=environment, check=True)
         subprocess.run([REPOSITORY / "examples" / "etcd_users.sh", folder, "esx-03"], env=environment, check=True)
+        for host in fleet.hosts.values():
+            host.give(folder / f"{host.name}.password")
         return {host: f'user = "{host}"\npassword_file = "{folder / host}.password"' for host in fleet.hosts}
 
     with make_fleet("etcd-users", tmp_path, host_count=3, store_of=make_users) as fleet:

@@ -74,7 +74,7 @@ def host(disk: Disk, request: pytest.FixtureRequest) -> Iterator[Host]:
     logs.mkdir(parents=True)
     network = Network([_NAME])
     one = Host(_NAME, address_of(1), network, f'type = "sqlite"\npath = "{disk.store}"',
-               disk.store.parents[1] / "host", logs)
+               disk.store.parents[1] / "host", logs, state=disk.store.parent)
     with ExitStack() as stack:
         stack.callback(network.close)
         network.open()

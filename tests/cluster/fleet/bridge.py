@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fleet.host import Host
 from fleet.network import Network, address_of
-from harness import process
+from harness import as_unit, process
 
 
 class Bridge:
@@ -49,7 +49,7 @@ class Bridge:
     def rules(self, *options: str) -> None:
         """Executes the printed commands, as an administrator would."""
         printed = self.host.ctl_text("dvs", "roce-rules", self._switch, self.host.name, "--bridge", "br0", "--taps",
-                                     f"{self._vm}=tap1", "--user", "root", *options)
+                                     f"{self._vm}=tap1", "--user", str(as_unit.user_id()), *options)
         assert self.run("sh", "-e", text=printed) == ""
 
     def plug(self, device: str) -> None:
@@ -92,7 +92,7 @@ def lone_hosts(macs: list[str], logs: Path, mtu: int) -> Iterator[list[Bridge]]:
         network.open()
         bridges = []
         for number, (name, mac) in enumerate(zip(names, macs), 1):
-            host = Host(name, address_of(number), network, f'type = "sqlite"\npath = "{folder}/{name}.db"', folder / name, logs)
+            host = Host(name, address_of(number), network, f'type = "sqlite"\npath = "{folder}/{name}/store.db"', folder / name, logs)
             stack.callback(lambda log=host.log: print(process.tail(log)))  # pytest shows it if the test has failed
             stack.callback(host.close)
             host.start()

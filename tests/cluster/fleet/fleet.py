@@ -147,6 +147,7 @@ class Fleet(Block):
         host = self[number]
         host.stop()
         host.add_lines(f'[[roce]]\nlink = "stream:{self._hub.link}"\nswitch = "{SWITCH}"')
+        host.give(self._hub.link.parent)
         host.start()
 
     def checker(self, a: str, b: str, *options: str) -> Checker:

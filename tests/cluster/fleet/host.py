@@ -13,7 +13,7 @@ from typing import Any
 
 from fleet.network import Network
 from fleet.service import Service
-from harness import process
+from harness import as_unit, process
 from harness.daemon import binary
 
 _READY_GUARD_S = 20.0
@@ -35,10 +35,10 @@ class Refused(AssertionError):
 
 
 class Host:
-    """`store` is the [store] table's text."""
+    """`store` is the [store] table's text, and `state` the folder of a SQLite store that is not in `folder`."""
 
     def __init__(self, name: str, address: str, network: Network, store: str, folder: Path, logs: Path,
-                 certificates: Certificates | None = None, lanes: int = 4) -> None:
+                 certificates: Certificates | None = None, lanes: int = 4, state: Path | None = None) -> None:
         self.name = name
         self.address = address
         self.folder = folder
@@ -51,13 +51,19 @@ class Host:
         self._process: subprocess.Popen[bytes] | None = None
         self._service: Service | None = None
         folder.mkdir()
+        as_unit.give_folder(folder)
+        self._writable = [folder] if state is None else [folder, state]
+        as_unit.give(*self._writable)
+        self._readable: list[Path] = []
         tcp = [f"lanes = {lanes}"]
         if certificates is not None:
             tcp += [f'ca = "{certificates.ca}"', f'certificate = "{certificates.certificate}"',
                     f'key = "{certificates.key}"']
+            self.give(certificates.ca, certificates.certificate, certificates.key)
         self.config.write_text("\n".join([
             "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
+        self.give(self.config)
 
     def add_to_store(self, lines: str) -> None:
         """Adds lines to [store], before start()."""
@@ -68,6 +74,11 @@ class Host:
         """Adds lines at the end of the configuration, before start()."""
         with open(self.config, "a", encoding="utf-8") as config:
             config.write(lines + "\n")
+
+    def give(self, *paths: Path) -> None:
+        """Lets the daemon read files or folders of its own from its next start on."""
+        as_unit.give(*paths)
+        self._readable += paths
 
     @property
     def running(self) -> bool:
@@ -98,7 +109,9 @@ class Host:
         return self._service
 
     def _command(self) -> list[str]:
-        return [*self._network.inside(self.name), str(self.program), "--config", str(self.config)]
+        has_xdp = 'link = "xdp:' in self.config.read_text(encoding="utf-8")
+        return [*self._network.inside(self.name), *as_unit.command(self.program, "--config", str(self.config), writable=self._writable,
+                                                                   readable=self._readable, xdp=has_xdp)]
 
     def wait_ready(self) -> None:
         """Waits until the API answers."""

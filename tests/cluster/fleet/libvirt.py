@@ -71,6 +71,7 @@ class Libvirt(Block):
         (settings / "qemu.conf").write_text('stdio_handler = "file"\n', encoding="ascii")
         # libvirt refuses to migrate to itself, and so to a host with the same name or UUID.
         (settings / "libvirtd.conf").write_text(f'host_uuid = "{uuid.uuid4()}"\n', encoding="ascii")
+        (host / "consoles").mkdir()  # QEMU may write there, but not in the daemon's folder
         self.emulator = here / "qemu"
         self._virsh = folder / "virsh.pid"
         exports = "".join(f"export {name}={value}\n" for name, value in testbed.qemu_environment().items())
@@ -179,7 +180,7 @@ class LibvirtVm(Vm):
                 said[option] = " ".join(values[position + 1:position + 1 + more])
                 position += more
             position += 1
-        rest = [value.replace(str(self._monitor_path), str(libvirt.here / f"{self.name}.console")).replace(str(libvirt.host), str(libvirt.here))
+        rest = [value.replace(str(self._monitor_path), str(libvirt.here / "consoles" / self.name)).replace(str(libvirt.host), str(libvirt.here))
                 for value in rest]
         xml = _DOMAIN.format(name=self.name, memory=self.spec.memory_mib, kernel=said["-kernel"], initrd=said["-initrd"], append=said["-append"],
                              emulator=libvirt.emulator, arguments="\n".join(f"    <qemu:arg value={quoteattr(value)}/>" for value in rest))
@@ -190,7 +191,7 @@ class LibvirtVm(Vm):
 
     def _domain(self, libvirt: Libvirt) -> Domain:
         domain = Domain(libvirt.pid_of(self.name))
-        self._consoles[domain.pid] = libvirt.host / f"{self.name}.console"
+        self._consoles[domain.pid] = libvirt.host / "consoles" / self.name
         return domain
 
     def expect_arrival(self, adapter: Path) -> None:
@@ -245,6 +246,8 @@ def make_libvirt_fleet(name: str, folder: Path) -> Iterator[Fleet]:
     with make_fleet(name, folder) as made:
         made.follow_the_guide()
         made.define_vm("VM-03", 1)
+        for name in ("VM-01", "VM-02", "VM-03"):
+            made[1].ctl("vm", "set", name, "--owner", "root")  # libvirt's QEMUs are root's, but have no capability
         libvirts = [Libvirt(number, made.folder / f"l{number}", made[number].folder, made.folder / "here", made.logs / f"libvirt{number}.log",
                             testbed) for number in (1, 2)]
         with libvirts[0], libvirts[1]:

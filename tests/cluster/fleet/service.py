@@ -34,7 +34,7 @@ class Service:
         self._manager: subprocess.Popen[bytes] | None = None
         units = folder / "config" / "systemd" / "user"
         units.mkdir(parents=True)
-        (folder / "run").mkdir(mode=0o700)
+        (folder / "run").mkdir(mode=0o711)  # the service notifies the manager by a socket there
         shipped = (REPOSITORY / "packaging" / "pvrdmad.service").read_text(encoding="utf-8").splitlines()
         lines = [line for line in shipped if _LINES.match(line) and line != "[Install]"]
         lines += [f"ExecStart={' '.join(command)}", f"StandardOutput=append:{log}", f"StandardError=append:{log}"]
@@ -46,9 +46,11 @@ class Service:
                    "sh", "-c", _BEGIN.format(manager=_MANAGER)]
         self._manager = process.start(command, self._log.with_suffix(".systemd.log"), self._environment())
         deadline = time.monotonic() + _READY_GUARD_S
-        while not (self._folder / "run" / "systemd" / "private").is_socket():
+        sockets = [self._folder / "run" / "systemd" / name for name in ("notify", "private")]
+        while not all(socket.is_socket() for socket in sockets):
             assert self._manager.poll() is None and time.monotonic() < deadline, "systemd has not started"
             time.sleep(0.02)
+        sockets[0].chmod(0o777)  # like that of the machine's systemd, whose services have other users
 
     def close(self) -> None:
         """Ends the manager and its service."""
