@@ -54,7 +54,7 @@ class Host:
         as_unit.give_folder(folder)
         self._writable = [folder] if state is None else [folder, state]
         as_unit.give(*self._writable)
-        self._readable = [self.config]
+        self._readable: list[Path] = []
         tcp = [f"lanes = {lanes}"]
         if certificates is not None:
             tcp += [f'ca = "{certificates.ca}"', f'certificate = "{certificates.certificate}"',
@@ -63,6 +63,7 @@ class Host:
         self.config.write_text("\n".join([
             "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
+        self.give(self.config)
 
     def add_to_store(self, lines: str) -> None:
         """Adds lines to [store], before start()."""

@@ -63,6 +63,7 @@ class Daemon:
     def start(self) -> None:
         """Writes the configuration, starts the daemon and waits until it serves every adapter and the API."""
         self.config.write_text(self._toml(), encoding="utf-8")
+        as_unit.give(self.config)
         as_unit.give_folder(self._run_folder)
         readable = [self.config] + ([self.roce_link.parent] if self.roce_link is not None else [])
         command = as_unit.command(binary("pvrdmad"), "--config", str(self.config), writable=[self._run_folder], readable=readable)
