@@ -2,6 +2,7 @@
 #include "pvrdmactl/follow_motion.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -139,6 +140,16 @@ TEST_F(FollowMotionTest, AMotionThatFailsEndsVirsh) {
   answers("runs", "waits for QEMU");
   answers("failed", "", "no");
   EXPECT_EQ(follow({{"to", "esx-02"}, {"libvirt", "URI"}}).error().message, "no");
+}
+
+// Shells let what they start in the background ignore SIGINT.
+TEST_F(FollowMotionTest, AMotionThatFailsEndsVirshFromABackgroundJob) {
+  make_virsh("[ $1 = dominfo ] && exit 0; exec sleep 600");
+  answers("runs", "waits for QEMU");
+  answers("failed", "", "no");
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  EXPECT_EQ(follow({{"to", "esx-02"}, {"libvirt", "URI"}}).error().message, "no");
+  std::signal(SIGINT, before);
 }
 
 TEST_F(FollowMotionTest, WhatOnlyLibvirtCanEndIsSaid) {

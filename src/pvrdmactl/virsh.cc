@@ -39,8 +39,18 @@ Result<pid_t> spawn(std::vector<std::string>& arguments, int output, Words words
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  // interrupt() sends SIGINT. A shell lets what it starts in the background ignore it, and virsh would
+  // inherit that.
+  sigset_t interruption;
+  ::sigemptyset(&interruption);
+  ::sigaddset(&interruption, SIGINT);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigdefault(&attributes, &interruption);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, kProgram, &actions, nullptr, argv.data(), variables.data());
+  const int error = ::posix_spawnp(&pid, kProgram, &actions, &attributes, argv.data(), variables.data());
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return pid;
   return fail(error, fmt::format("cannot run virsh: {} (it is in Debian's package libvirt-clients)",
