@@ -304,12 +304,12 @@ TEST_F(AdapterSetTest, AnAdapterHasTheDoorbellModeAndTheMtuThatAreWanted) {
   run();
   WantedAdapter changed = wanted("VM-01");
   want({changed});
-  EXPECT_EQ(info("VM-01")->doorbells, DoorbellMode::kTrapped);
+  EXPECT_EQ(info("VM-01")->doorbells, kDoorbellModeDefault);
   EXPECT_EQ(info("VM-01")->mtu_bytes, 1024U);
-  changed.config.doorbells = DoorbellMode::kMapped;
+  changed.config.doorbells = DoorbellMode::kTrapped;
   changed.config.mtu = 9000;
   want({changed});
-  EXPECT_EQ(info("VM-01")->doorbells, DoorbellMode::kMapped);
+  EXPECT_EQ(info("VM-01")->doorbells, DoorbellMode::kTrapped);
   EXPECT_EQ(info("VM-01")->mtu_bytes, 4096U);
 }
 

@@ -30,9 +30,6 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
     served->move_home(device::LifeEvent::kAwait);
   }
   served->port_.attach(served->seated_->adapter().engine());
-  auto folder = vmm::VmmFolder::make(vmm::monitors_beside(setup.socket).folder, setup.owner);
-  if (!folder) return Failure(std::move(folder).error());
-  served->vmm_folder_ = *std::move(folder);
   auto server =
       vfio_user::Server::listen(setup.socket, served->seated_->handler(),
                                 {.seat = served->seat_options(*served->seated_),
@@ -40,6 +37,10 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
                                  .listener = given != nullptr ? given->copy(given->record.listener) : Fd()});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
+  // After the socket: whoever has the socket has the folder, too.
+  auto folder = vmm::VmmFolder::make(vmm::monitors_beside(setup.socket).folder, setup.owner);
+  if (!folder) return Failure(std::move(folder).error());
+  served->vmm_folder_ = *std::move(folder);
   served->seated_->sit(served->server_->seat());
   return served;
 }

@@ -185,6 +185,7 @@ TEST_F(AdapterTest, AVmmThatSharesOtherMemoryThanTheGuestsIsNamedWhenADriverTrie
   map.readable = map.writable = true;
   ASSERT_EQ(adapter.dma_map(map, Fd()), 0);
   EXPECT_EQ(adapter.info().trouble, "");
+  guest_.set_command(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
   guest_.write_register(abi::Register::kDsrLow, static_cast<std::uint32_t>(map.iova));
   guest_.write_register(abi::Register::kDsrHigh, 0);
   EXPECT_EQ(adapter.info().trouble, "the VMM shares no memory: memory-backend-memfd,share=on");

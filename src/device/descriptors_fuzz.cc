@@ -464,6 +464,8 @@ class Harness {
     constexpr std::uint32_t kAssign = wire::kIrqDataEventfd | wire::kIrqActionTrigger;
     for (std::uint32_t vector = 0; vector < events.size(); ++vector)
       say(Command::kSetIrqs, bytes_of(wire::SetIrqs{20, kAssign, 2, vector, 1}), {events[vector]});
+    constexpr std::uint16_t kCommand = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
+    say(Command::kRegionWrite, bytes_of(wire::RegionAccess{PCI_COMMAND, 7, sizeof kCommand}, kCommand));
     write_register(abi::Register::kDsrLow, static_cast<std::uint32_t>(guest_.region_address));
     write_register(abi::Register::kDsrHigh, static_cast<std::uint32_t>(guest_.region_address >> 32));
     write_register(abi::Register::kImr, abi::kImrAllEnabled);

@@ -96,7 +96,8 @@ TEST_F(DaemonTest, StartsNothingWhenOneSocketIsInUse) {
   EXPECT_EQ(daemon.error().message,
             "adapter VM-03: vfio-user socket " + config_.adapters[2].socket +
                 ": another running server uses it: stop that server or choose another path");
-  EXPECT_EQ(files().size(), 2U) << "only the other daemon's";
+  EXPECT_EQ(files().size(), 3U)
+      << "only the other daemon's: its API's socket, the adapter's, the VMM's folder";
 }
 
 TEST_F(DaemonTest, StartsNothingWithoutItsApi) {

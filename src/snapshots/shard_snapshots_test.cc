@@ -54,7 +54,7 @@ TEST_F(ShardSnapshotsTest, TellsWhatAnAdapterIs) {
   EXPECT_EQ(adapter.hardware_version, 14U);
   EXPECT_EQ(adapter.device_version, 18U);
   EXPECT_EQ(adapter.roce, "v2");
-  EXPECT_EQ(adapter.doorbells, "trapped");
+  EXPECT_EQ(adapter.doorbells, to_text(kDoorbellModeDefault));
   EXPECT_EQ(adapter.native_endpoints, "on") << "lo is up and has an MTU that does";
   EXPECT_EQ(adapter.state, "off");
   EXPECT_TRUE(snapshot.qps.empty());

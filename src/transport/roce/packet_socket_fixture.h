@@ -27,6 +27,10 @@ class PacketSocket {
     constexpr int kBytes = 4 << 20;
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBytes, sizeof(kBytes));
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kBytes, sizeof(kBytes));
+    // A device that has just got its carrier has a queue that drops frames until a worker of the kernel
+    // replaces it.
+    constexpr int kBypass = 1;
+    ::setsockopt(fd_.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &kBypass, sizeof(kBypass));
     if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
       throw std::runtime_error("no packet socket at " + device);
     }
