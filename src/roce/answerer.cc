@@ -113,7 +113,9 @@ void Answerer::on_due(const Ends& ends, const Packet& packet, const verbs::Packe
 void Answerer::on_repeated(const Ends& ends, const Packet& packet, const verbs::PacketsReceived& state) {
   ++ends.counters.duplicate_request;
   if (packet.opcode == Opcode::kReadRequest) {
-    // A repeated read may ask for the end of the first one, not for more (IBTA vol. 1, 9.4.5).
+    // A repeated read may ask for the end of the first one, not for more (IBTA vol. 1, 9.4.5). Beyond the
+    // largest length the number of packets wraps.
+    if (packet.dma_bytes > kDmaBytesMax) return;
     const std::uint32_t packets = verbs::packet_count(packet.dma_bytes, state.mtu);
     if (distance(packet.psn + packets, state.next) > 0) return;
     owe(ends, {.kind = OwedAnswer::Kind::kRead,

@@ -250,6 +250,22 @@ TEST_F(RoceResponder, ARepeatedReadGetsNoMoreThanTheFirst) {
   EXPECT_FALSE(failed());
 }
 
+// Where the packets of a read are as many as there are packet numbers.
+class RoceResponderSmallestMtu : public RoceResponder {
+  verbs::ConnectOptions connection() const override { return {.path_mtu = abi::Mtu::k256}; }
+};
+
+TEST_F(RoceResponderSmallestMtu, ARepeatedReadGetsNoMoreThanTheFirst) {
+  arrive(reading(kRqPsn, 512));
+  EXPECT_THAT(answered(), SizeIs(2));
+  for (const std::uint32_t bytes : {513U, kDmaBytesMax, kDmaBytesMax + 1, ~0U}) {
+    arrive(reading(kRqPsn, bytes));
+    EXPECT_THAT(answers(), IsEmpty()) << bytes;
+  }
+  arrive(reading(kRqPsn, 512));
+  EXPECT_THAT(answered(), SizeIs(2));
+}
+
 TEST_F(RoceResponder, MemoryThatVanishesEndsAReadHalfWay) {
   const auto gone = a.make_mr(4 * kMtu);
   Packet read = reading(kRqPsn, 3 * kMtu);
