@@ -4,10 +4,11 @@
 // The handler looks the fault address up in a fixed table of registered ranges (no lock, async-signal-safe).
 // It maps anonymous zero pages over the missing page and all pages behind it in its range (where the kernel
 // refuses that, over the missing page alone), and sets the owner's flag. The access then goes on with zeros,
-// and the owner stops translating addresses. So a range never costs the kernel more than two mappings,
-// however many of its pages vanish. (Behind the end of a shrunk file nothing is mapped, so covering the rest
-// costs no time.) A fault anywhere else gets the default action: the daemon dies with a core. System calls on
-// such memory (sendmsg, recvmsg) fail with EFAULT instead and raise no signal.
+// and the owner stops translating addresses. So a range costs the kernel two mappings, however many
+// of its pages vanish; pages that are covered alone cost one for each run of neighbours. (Behind the end of a
+// shrunk file nothing is mapped, so covering the rest costs no time.) A fault anywhere else gets the default
+// action: the daemon dies with a core. System calls on such memory (sendmsg, recvmsg) fail with EFAULT
+// instead and raise no signal.
 #pragma once
 
 #include <atomic>

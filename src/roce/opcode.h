@@ -110,15 +110,15 @@ inline constexpr auto kPlaces = [] {
 }();
 }  // namespace internal
 
+constexpr const OpcodeRule& rule_of(Opcode opcode) {
+  return kOpcodes[internal::kPlaces[static_cast<std::size_t>(opcode)] - 1];
+}
 // Null: the opcode is not supported, and is none of RC.
 constexpr const OpcodeRule* find_rule(std::uint8_t wire) {
   constexpr std::uint8_t kFirstBeyondRc = 0x20;
   const std::uint8_t place = internal::kPlaces[wire];
   if (place != 0) return &kOpcodes[place - 1];
-  return wire < kFirstBeyondRc ? &kOpcodes[internal::kPlaces[0x1f] - 1] : nullptr;
-}
-constexpr const OpcodeRule& rule_of(Opcode opcode) {
-  return kOpcodes[internal::kPlaces[static_cast<std::size_t>(opcode)] - 1];
+  return wire < kFirstBeyondRc ? &rule_of(Opcode::kUnsupportedRequest) : nullptr;
 }
 constexpr bool has(Opcode opcode, Extension extension) {
   return (rule_of(opcode).extensions & extension) != 0;

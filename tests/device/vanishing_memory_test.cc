@@ -52,11 +52,7 @@ std::span<const T> one(const T& value) {
 
 test::EndpointOptions small(driver::Context& context, driver::SharedReceiveQueue* srq = nullptr,
                             driver::ProtectionDomain* pd = nullptr) {
-  test::EndpointOptions options;
-  options.context = &context;
-  options.cq_entries = 16;
-  options.max_send_wr = options.max_recv_wr = 8;
-  options.max_send_sge = options.max_recv_sge = 1;
+  test::EndpointOptions options = test::small_endpoint(context);
   options.buffer_bytes = kBufferBytes;
   options.srq = srq;
   options.pd = pd;

@@ -81,11 +81,7 @@ test::TestbenchOptions options(DoorbellMode doorbells) {
   return options;
 }
 test::EndpointOptions small(driver::Context& context) {
-  test::EndpointOptions options;
-  options.context = &context;
-  options.cq_entries = 16;
-  options.max_send_wr = options.max_recv_wr = 8;
-  options.max_send_sge = options.max_recv_sge = 1;
+  test::EndpointOptions options = test::small_endpoint(context);
   options.buffer_bytes = kBufferBytes;
   options.placement = driver::Placement::kContiguous;
   return options;

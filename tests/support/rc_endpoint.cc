@@ -25,6 +25,15 @@ abi::Mac mac_of(const abi::Gid& gid) {
   return {{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(gid.raw[15] - 50)}};
 }
 
+EndpointOptions small_endpoint(driver::Context& context) {
+  EndpointOptions options;
+  options.context = &context;
+  options.cq_entries = 16;
+  options.max_send_wr = options.max_recv_wr = 8;
+  options.max_send_sge = options.max_recv_sge = 1;
+  return options;
+}
+
 RcEndpoint::RcEndpoint(driver::Device& on, const abi::Gid& own_gid, const EndpointOptions& options,
                        std::uint8_t own_sgid_index)
     : device(on),

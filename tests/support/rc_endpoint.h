@@ -35,6 +35,9 @@ struct EndpointOptions {
   driver::ProtectionDomain* pd = nullptr;  // null: it makes one
 };
 
+// Of an endpoint that takes little memory: short queues and one SGE for each request.
+EndpointOptions small_endpoint(driver::Context& context);
+
 struct ConnectOptions {
   std::uint32_t access = kFullAccess;  // QP access flags at both ends
   std::uint8_t timeout = 14;           // 268 ms
