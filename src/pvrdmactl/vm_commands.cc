@@ -195,12 +195,13 @@ Argument vm_host(std::string help) {
   return {.letter = 'H', .name = "host", .help = std::move(help), .member = "/host", .names = Names::kHosts};
 }
 
-Argument doorbells(const std::string& object) {
-  return {.name = "doorbells",
-          .kind = Kind::kChoice,
-          .help = "how its processes' doorbells reach the daemon: each trapped, or mapped and polled",
-          .choices = choices_of<DoorbellMode>(),
-          .member = object + "/doorbells"};
+Argument doorbells(const std::string& object, const std::string& otherwise = "") {
+  return {
+      .name = "doorbells",
+      .kind = Kind::kChoice,
+      .help = "how its processes' doorbells reach the daemon: each trapped, or mapped and polled" + otherwise,
+      .choices = choices_of<DoorbellMode>(),
+      .member = object + "/doorbells"};
 }
 
 Argument addresses(const std::string& object) {
@@ -253,7 +254,7 @@ std::vector<Argument> adapter_options(const std::string& object) {
        .help = "the limits of ESXi's adapter, or what the driver can use; default: open",
        .choices = choices_of<Profile>(),
        .member = object + "/profile"},
-      doorbells(object),
+      doorbells(object, "; default: mapped on x86-64 hosts, else trapped"),
       addresses(object),
       owner(object),
       group(object)};
