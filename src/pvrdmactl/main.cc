@@ -75,8 +75,8 @@ int capture(const Endpoint& endpoint, const Command& command, const Values& valu
     return taken;
   });
   if (!done && interrupted == 0 && done.error().code != EPIPE) return fail_with(done.error(), kExitFailed);
-  fmt::print(stderr, "{} frames captured, {} more were dropped: the ring was full\n", file.frames(),
-             file.lost_frames());
+  fmt::print(stderr, "{} frames captured, {} dropped{}\n", file.frames(), file.lost_frames(),
+             file.lost_frames() == 0 ? "" : " because the ring was full");
   return kExitDone;
 }
 

@@ -103,6 +103,10 @@ class Prometheus:
                                          f"--web.listen-address=127.0.0.1:{self.port}"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
     def ask(self, path: str) -> dict[str, object]:
         """The `data` of an answer."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=GUARD_S) as answer:
@@ -120,6 +124,11 @@ class Prometheus:
             if all(rule["health"] != "unknown" for rule in rules) or time.monotonic() > end:
                 return rules
             time.sleep(0.2)
+
+    def state_of(self, alert: str) -> object:
+        """`inactive`, `pending` or `firing`."""
+        (rule,) = (rule for rule in self.evaluated_rules() if rule["name"] == alert)
+        return rule["state"]
 
     def wait_for(self, expression: str) -> None:
         """Until the expression has a sample."""
@@ -154,5 +163,17 @@ def test_prometheus_evaluates_the_examples_with_a_daemon(folder: Path) -> None:
             assert len(rules) > 10
             assert [rule for rule in rules if rule["health"] != "ok" or rule["state"] != "inactive"] == []
         finally:
-            prometheus.process.kill()
-            prometheus.process.wait()
+            prometheus.stop()
+
+
+def test_alerts_fire_about_a_certificate_that_ends_soon_and_a_dead_daemon(folder: Path) -> None:
+    table, port = api(folder, days=5)
+    with running_daemon(folder, member(folder) + table) as daemon:
+        prometheus = Prometheus(folder, port)
+        try:
+            prometheus.wait_for('ALERTS{alertname="PvrdmaCertificateEnds", alertstate="firing", use="api"}')
+            assert prometheus.state_of("PvrdmaHostDown") == "inactive"
+            assert daemon.stop()[0] == 0
+            prometheus.wait_for('ALERTS{alertname="PvrdmaHostDown", alertstate="pending"}')  # it fires after two minutes of this
+        finally:
+            prometheus.stop()
