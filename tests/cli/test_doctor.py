@@ -24,6 +24,7 @@ import pytest
 
 from harness import as_unit
 from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, run, running_daemon
+from traffic import until
 
 GOOD_QEMU = "#!/bin/sh\n[ \"$1\" != --version ] || echo QEMU emulator version 10.1.0\n"
 
@@ -141,6 +142,21 @@ def test_no_monitor(folder: Path) -> None:
             (folder / "vm-01.vmm" / name).unlink()
 
 
+def mended(daemon: Daemon, line: str) -> list[str]:
+    """The lines of trouble after the command that a line of trouble names."""
+    done = daemon.ctl(*line.rpartition("to mend it: pvrdmactl ")[2].split())
+    assert done.returncode == 0, done.stderr
+    return troubles(daemon)
+
+
+def test_a_link_that_is_down(folder: Path) -> None:
+    with running_daemon(folder, adapter(folder, 1)) as daemon:
+        assert daemon.ctl("adapter", "set", "VM-01", "--link", "down").returncode == 0
+        (line,) = troubles(daemon)
+        assert line.startswith("TROUBLE  adapter VM-01: its link is down; ")
+        assert mended(daemon, line) == []
+
+
 # Listens at its first argument, as the monitor of a QEMU with the other arguments would.
 _LISTENER = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print(flush=True); sys.stdin.read()"
 
@@ -188,17 +204,21 @@ def test_mistakes_of_a_cluster(folder: Path) -> None:
         assert [line for line in troubles(daemon) if line.startswith("TROUBLE  vmknic: this host has no VMkernel adapter")]
         do("network", "ip", "interface", "add", "-i", "vmk0", "--address", "127.0.0.1")
         (untagged,) = (line for line in troubles(daemon) if line.startswith("TROUBLE  vmknic: "))
-        do(*untagged.rpartition("to mend it: pvrdmactl ")[2].split())
-        (ruleset,) = troubles(daemon)
+        (ruleset,) = mended(daemon, untagged)
         assert ruleset.startswith("TROUBLE  ruleset pvrdma: disabled")
-        do(*ruleset.rpartition("to mend it: pvrdmactl ")[2].split())
-        assert troubles(daemon) == []
+        assert mended(daemon, ruleset) == []
 
         for words in ("dvs create DSwitch --uplinks 2", "dvs portgroup add DSwitch PG --vlan 0", "dvs add-host DSwitch esx-01",
                       "vm create VM-07 --host esx-01 --hw 14 --memory 512 --reserve all --portgroup PG --mac 52:54:00:12:34:51"):
             do(*words.split())
         (mac,) = troubles(daemon)
         assert mac.startswith("TROUBLE  MAC 52:54:00:12:34:51: adapters VM-01 and VM-07 have it; to mend it: ")
+        do("vm", "delete", "VM-07")
+        until("the VM's adapter is gone", lambda: troubles(daemon) == [])
+
+        do(*"vm create VM-08 --host esx-01 --hw 14 --memory 512 --portgroup PG".split())
+        (reservation,) = troubles(daemon)
+        assert reservation.startswith("TROUBLE  VM VM-08: it may not be powered on: "), reservation
 
 
 def test_a_certificate_that_ends_soon_is_replaced(folder: Path) -> None:

@@ -28,7 +28,7 @@ def folder() -> Iterator[Path]:
 
 
 def api(folder: Path, read_token: str = READ_TOKEN, days: int = 100) -> tuple[str, int]:
-    """[api] with both tokens and a certificate that ends in so many days, and its port."""
+    """[api] with both tokens and a certificate that ends in `days`, and its port."""
     table, port = api_over_tls(folder, days)
     (folder / "read_token").write_text(f"{read_token}\n", encoding="ascii")
     return f'{table}read_token_file = "{folder}/read_token"\n', port

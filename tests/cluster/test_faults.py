@@ -108,6 +108,7 @@ def test_etcd_is_killed(shared_fleet: Fleet, checker: Checker) -> None:
     try:
         until("the store is missed", lambda: not one.ctl("cluster", "get")["store"]["connected"])
         assert shared_fleet.etcd.endpoint in one.ctl("cluster", "get")["store"]["trouble"]
+        assert f"TROUBLE  store: {one.ctl('cluster', 'get')['store']['description']} cannot be reached: " in one.ctl_outcome("doctor")[1]
         assert "store" in one.refusal("dvs", "create", "Late")
         checker.advance()
     finally:
