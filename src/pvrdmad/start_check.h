@@ -12,8 +12,9 @@
 
 namespace pvrdma::daemon {
 
-// Warnings, each one sentence, or the first error with which the start would end. Folders of sockets and of
-// the store are left out: systemd makes them just before the start.
+// Warnings, each one sentence, or the first error with which the start would end. A folder of sockets or of
+// the store that does not exist gives a warning only, because systemd may make it just before the start. It
+// says nothing of the two that pvrdmad.service makes.
 Result<std::vector<std::string>> check_start(const control::Config& config);
 
 }  // namespace pvrdma::daemon

@@ -211,6 +211,17 @@ def test_the_packaged_example_is_valid() -> None:
     assert run(PVRDMAD, "--config", str(example), "--check").returncode == 0
 
 
+def test_check_warns_of_folders_that_do_not_exist(tmp_path: Path) -> None:
+    config = tmp_path / "pvrdmad.toml"
+    config.write_text(f'[daemon]\napi_socket = "{tmp_path}/api.sock"\n{adapter(tmp_path / "missing", 1)}'
+                      f'[host]\nname = "esx-01"\nsocket_folder = "/run/pvrdma"\n[store]\npath = "{tmp_path}/none/store.db"\n', encoding="utf-8")
+    done = run(*pvrdmad(tmp_path, "--config", str(config), "--check"))
+    assert done.returncode == 0
+    found = [line for line in done.stderr.splitlines() if "does not exist" in line]
+    assert [line.partition(" does not exist")[0] for line in found] == [
+        f"pvrdmad: the folder {tmp_path}/missing of adapter VM-01's socket", f"pvrdmad: the folder {tmp_path}/none of [store] path"]
+
+
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_cleanly(daemon: Daemon, by: signal.Signals) -> None:
     assert daemon.sockets() == ["api.sock", "vm-01.sock", "vm-02.sock"]
