@@ -1,6 +1,7 @@
 #include "pvrdmactl/libvirt_hook.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,8 +19,13 @@ constexpr std::chrono::milliseconds kLookPause(50);
 constexpr std::uint32_t kReachSeconds = 5;
 constexpr std::uint32_t kAnswerSeconds = 15;  // a change waits for the store
 
-Failure refuse(const std::string& why) {
-  return fail(ErrorKind::kConflict, why);
+Failure refuse(const std::string& why, int code = 0) {
+  return fail(ErrorKind::kConflict, code, why);
+}
+
+// The errno of a connection to a daemon that starts, or that systemd restarts.
+bool is_starting(int code) {
+  return code == ENOENT || code == ECONNREFUSED;
 }
 
 Result<Json> ask(const SendRequest& send, Method method, std::string path, std::string body = {}) {
@@ -28,7 +34,7 @@ Result<Json> ask(const SendRequest& send, Method method, std::string path, std::
                             .body = std::move(body),
                             .answer_seconds = kAnswerSeconds,
                             .reach_seconds = kReachSeconds});
-  if (!answer) return refuse(answer.error().message);
+  if (!answer) return refuse(answer.error().message, answer.error().code);
   return Json::parse(*answer);
 }
 
@@ -108,9 +114,10 @@ Result<void> prepare_domain(const SendRequest& send, const std::string& domain,
   const auto end = std::chrono::steady_clock::now() + patience;
   while (true) {
     const auto served = guarded([&] { return is_served(send, **vm); });
-    if (!served) return Failure(served.error());
-    if (*served) return {};
-    if (std::chrono::steady_clock::now() >= end) {
+    const bool is_last = std::chrono::steady_clock::now() >= end;
+    if (!served && (is_last || !is_starting(served.error().code))) return Failure(served.error());
+    if (served && *served) return {};
+    if (is_last) {
       return refuse(
           fmt::format("the daemon does not serve the adapter of VM {} after {} s: see journalctl -u "
                       "pvrdmad",

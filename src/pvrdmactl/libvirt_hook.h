@@ -9,7 +9,8 @@
 
 namespace pvrdma::ctl {
 
-// How long the daemon may take to serve an adapter that it has just been given.
+// How long the daemon may take to start, as at boot or after an upgrade, and to serve an adapter that it has
+// just been given.
 inline constexpr std::chrono::seconds kServedWithin{10};
 
 // Makes sure that the daemon serves the adapter of the VM that the domain's metadata names. Makes the VM, or

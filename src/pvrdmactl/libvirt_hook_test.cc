@@ -1,6 +1,7 @@
 // "vm libvirt-hook" against a simulated daemon.
 #include "pvrdmactl/libvirt_hook.h"
 
+#include <cerrno>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -34,9 +35,8 @@ std::string domain_with(const std::string& inside, const std::string& name = "VM
 // A daemon of host esx-01.
 class LibvirtHookTest : public testing::Test {
  protected:
-  Result<void> prepare(const std::string& xml) {
-    return prepare_domain([this](const Request& request) { return answer(request); }, xml,
-                          std::chrono::milliseconds(0));
+  Result<void> prepare(const std::string& xml, std::chrono::milliseconds patience = {}) {
+    return prepare_domain([this](const Request& request) { return answer(request); }, xml, patience);
   }
   std::string refusal(const std::string& xml) {
     const auto done = prepare(xml);
@@ -58,13 +58,17 @@ class LibvirtHookTest : public testing::Test {
   Json adapters_ = Json::array();
   bool serves_what_it_makes_ = true;
   std::string trouble_;
-  std::vector<std::string> asked_;  // all
-  std::vector<std::string> made_;   // changes, with their bodies
+  std::vector<int> refused_connections_;  // errno of each, before the daemon answers
+  std::vector<std::string> asked_;        // all
+  std::vector<std::string> made_;         // changes, with their bodies
 
  private:
   Result<std::string> answer(const Request& request) {
     asked_.push_back(request.path);
     if (!trouble_.empty()) return fail(trouble_);
+    if (asked_.size() <= refused_connections_.size()) {
+      return fail(refused_connections_[asked_.size() - 1], "the daemon cannot be reached");
+    }
     if (request.path == "/v1/hosts/self") return R"({"name": "esx-01"})";
     if (request.method != Method::kGet) {
       made_.push_back(std::string(to_string(request.method)) + " " + request.path + " " + request.body);
@@ -155,6 +159,21 @@ TEST_F(LibvirtHookTest, RefusesBadMetadata) {
   EXPECT_THAT(refusal(domain_with(metadata(named.dump()), "../hosts/self")), HasSubstr("1 to 64 letters"));
   EXPECT_THAT(refusal(domain_with(metadata("<"))), HasSubstr("the domain: line 1: not XML: "));
   EXPECT_TRUE(asked_.empty());
+}
+
+TEST_F(LibvirtHookTest, WaitsForADaemonThatStarts) {
+  serve();
+  refused_connections_ = {ENOENT, ECONNREFUSED};
+  EXPECT_TRUE(prepare(xml_, std::chrono::seconds(60)));
+  EXPECT_EQ(asked_.size(), 3U);
+}
+
+TEST_F(LibvirtHookTest, DoesNotWaitForADaemonThatItMayNotAsk) {
+  serve();
+  refused_connections_ = {EACCES};
+  const auto done = prepare(xml_, std::chrono::seconds(60));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "the daemon cannot be reached");
 }
 
 TEST_F(LibvirtHookTest, SaysWhatTheDaemonSays) {

@@ -178,7 +178,13 @@ def test_a_domain_without_metadata_does_not_need_the_daemon(host: SystemHost) ->
                                   "<os><type arch='x86_64' machine='q35'>hvm</type></os></domain>")
     host.virsh("create", "/root/other.xml")
     host.virsh("destroy", "--domain", "-other domain")
-    host.machine.run("systemctl", "start", "pvrdmad")
+
+
+def test_a_domain_waits_for_a_daemon_that_starts(host: SystemHost) -> None:
+    """As at boot, when libvirtd starts its domains. The daemon is stopped."""
+    host.machine.shell("(sleep 1; exec systemctl start pvrdmad) & virsh -q -c qemu:///system start VM-01; wait $!")
+    host.wait_for_power("VM-01", "on")
+    host.virsh("destroy", "VM-01")
 
 
 def test_a_copy_of_a_domain_gets_no_adapter(host: SystemHost) -> None:
