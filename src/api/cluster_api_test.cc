@@ -90,6 +90,12 @@ TEST_F(ClusterApi, TellsTheStateOfTheCluster) {
   refused(503, "the shard takes no questions now", "GET", "/v1/cluster");
 }
 
+TEST_F(ClusterApi, MissesNothingBetweenHostsWhereThereIsOnlyOne) {
+  done("DELETE", "/v1/hosts/esx-02");
+  EXPECT_EQ(done("GET", "/v1/cluster")["hosts"],
+            (Json{{{"name", "esx-01"}, {"self", true}, {"trouble", ""}}}));
+}
+
 TEST_F(ClusterApi, MissesNoHcaWhereNoHostHasAnRdmaDevice) {
   const auto trouble = [&] { return done("GET", "/v1/cluster")["hca"]["trouble"].get<std::string>(); };
   host_.source.hca.device.clear();

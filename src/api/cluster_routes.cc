@@ -12,8 +12,9 @@ namespace {
 
 std::vector<ClusterHost> hosts_of(const control::Inventory& inventory, const std::string& self) {
   std::vector<ClusterHost> hosts;
+  const bool is_alone = inventory.hosts.size() == 1;  // no host needs to reach it
   for (const auto& [name, host] : inventory.hosts) {
-    hosts.push_back({name, name == self, control::why_unreachable(inventory, name)});
+    hosts.push_back({name, name == self, is_alone ? "" : control::why_unreachable(inventory, name)});
   }
   return hosts;
 }

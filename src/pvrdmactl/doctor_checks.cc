@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <fmt/format.h>
 #include <map>
@@ -28,6 +29,16 @@ Finding trouble(std::string subject, std::string says, std::string mend) {
 }
 Finding skipped(std::string subject, std::string why) {
   return {Verdict::kSkipped, std::move(subject), std::move(why), {}};
+}
+
+// Nothing between hosts can be missing.
+bool is_alone(const Json& cluster) {
+  return cluster.at("hosts").size() <= 1;
+}
+
+std::string right_arguments(const std::string& name, bool in_cluster) {
+  return in_cluster ? fmt::format("start the VM as pvrdmactl vm qemu-args {} says", name)
+                    : "start the VM with the arguments in QEMU of pvrdmad(8)";
 }
 
 bool has_hca(const Json& cluster) {
@@ -116,12 +127,11 @@ Finding check_hca(const Json& cluster) {
                      : trouble("HCA", fmt::format("{}: {}", device, why), "pvrdmactl hca check");
 }
 
-Finding check_adapter(const Json& adapter) {
+Finding check_adapter(const Json& adapter, bool in_cluster) {
   const std::string name = text_at(adapter, "name");
   const std::string subject = "adapter " + name;
-  if (const std::string why = text_at(adapter, "trouble"); !why.empty()) {
-    return trouble(subject, why, fmt::format("start the VM as pvrdmactl vm qemu-args {} says", name));
-  }
+  if (const std::string why = text_at(adapter, "trouble"); !why.empty())
+    return trouble(subject, why, right_arguments(name, in_cluster));
   const std::string state = text_at(adapter, "state");
   if (state == "failed") return trouble(subject, "the VMM took the guest's memory away", "restart the VM");
   if (!bool_at(adapter, "link_up"))
@@ -138,19 +148,21 @@ Finding check_doorbells(const Json& adapters) {
   return says.empty() ? skipped("doorbells", "this host has no adapters") : ok("doorbells", says);
 }
 
-Finding check_monitor(const Json& adapter, const MonitorProbe& monitor) {
+Finding check_monitor(const Json& adapter, const MonitorProbe& monitor, bool in_cluster) {
   const std::string name = text_at(adapter, "name");
   const std::string subject = "monitor " + name;
   if (text_at(adapter, "state") == "off") return skipped(subject, "the VM is off");
   if (monitor.error == 0) return ok(subject, monitor.path);
-  return trouble(
-      subject,
+  if (monitor.error == EACCES)
+    return skipped(subject, "this user may not look: run pvrdmactl doctor as root");
+  const std::string says =
       fmt::format("QEMU's monitor {} cannot be reached ({}), so the VM cannot move and has no checkpoints",
-                  monitor.path, std::generic_category().message(monitor.error)),
-      fmt::format("start QEMU with -qmp unix:{},server=on,wait=off", monitor.path));
+                  monitor.path, std::generic_category().message(monitor.error));
+  if (!in_cluster && monitor.error == ENOENT) return skipped(subject, says);
+  return trouble(subject, says, fmt::format("start QEMU with -qmp unix:{},server=on,wait=off", monitor.path));
 }
 
-Finding check_nic(const Json& adapter, const MonitorProbe& monitor) {
+Finding check_nic(const Json& adapter, const MonitorProbe& monitor, bool in_cluster) {
   const std::string name = text_at(adapter, "name");
   const std::string subject = "NIC " + name;
   const std::string socket = text_at(adapter, "socket");
@@ -164,7 +176,7 @@ Finding check_nic(const Json& adapter, const MonitorProbe& monitor) {
     return each.driver == "vmxnet3" && each.bus == own->bus && each.slot == own->slot && each.function == 0;
   });
   const std::string place = fmt::format("PCI slot {:#x}", own->slot);
-  const std::string mend = fmt::format("start the VM as pvrdmactl vm qemu-args {} says", name);
+  const std::string mend = right_arguments(name, in_cluster);
   if (nic == devices.end())
     return trouble(subject, fmt::format("no vmxnet3 is at function 0 of the adapter's {}", place), mend);
   if (nic->mac == mac) return ok(subject, fmt::format("the vmxnet3 in {} has the adapter's MAC", place));
@@ -183,10 +195,11 @@ Finding check_store(const Json& cluster) {
                        "start the store, and see [store] in pvrdmad.toml(5)");
 }
 
-Finding check_vmknic(const Json& host) {
+Finding check_vmknic(const Json& host, const Json& cluster) {
   for (const Json& vmk : host.at("vmks")) {
     if (bool_at(vmk, "tagged")) return ok("vmknic", text_at(vmk, "name") + " " + text_at(vmk, "address"));
   }
+  if (is_alone(cluster)) return skipped("vmknic", "the cluster has no other host");
   const std::string set = "pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s ";
   if (!host.at("vmks").empty()) {
     return trouble("vmknic", "no VMkernel adapter is tagged for PVRDMA, so no host can be reached",
@@ -197,11 +210,12 @@ Finding check_vmknic(const Json& host) {
       "pvrdmactl network ip interface add --interface-name vmk0 --address ADDRESS, then " + set + "vmk0");
 }
 
-Finding check_ruleset(const Json& host) {
+Finding check_ruleset(const Json& host, const Json& cluster) {
   const Json& ruleset = host.at("ruleset");
   const std::string name = text_at(ruleset, "name");
   if (!bool_at(host, "firewall")) return ok("ruleset " + name, "without effect: the firewall is disabled");
   if (bool_at(ruleset, "enabled")) return ok("ruleset " + name, "enabled");
+  if (is_alone(cluster)) return skipped("ruleset " + name, "disabled, but the cluster has no other host");
   return trouble("ruleset " + name, "disabled, so no host can be reached",
                  fmt::format("pvrdmactl network firewall ruleset set -r {} -e true", name));
 }
@@ -246,11 +260,9 @@ Findings check_vms(const Json& vms) {
   for (const Json& vm : vms) {
     const std::string name = text_at(vm, "name");
     if (const std::string why = text_at(vm, "not_served"); !why.empty()) {
-      findings.push_back(trouble("VM " + name, "this host cannot serve its adapter: " + why,
-                                 fmt::format("pvrdmactl vm get {}", name)));
+      findings.push_back(trouble("VM " + name, "this host cannot serve its adapter: " + why, ""));
     } else if (const std::string rule = text_at(vm, "power_on_refusal"); !rule.empty()) {
-      findings.push_back(trouble("VM " + name, "it may not be powered on: " + rule,
-                                 fmt::format("pvrdmactl vm get {}", name)));
+      findings.push_back(trouble("VM " + name, "it may not be powered on: " + rule, ""));
     }
   }
   return findings;

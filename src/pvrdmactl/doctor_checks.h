@@ -26,7 +26,7 @@ struct Finding {
   Verdict verdict = Verdict::kOk;
   std::string subject;  // "adapter VM-01"
   std::string says;
-  std::string mend;  // a command, or where to look; empty unless the verdict is kTrouble
+  std::string mend;  // a command, or where to look; empty: `says` tells it, or the verdict is not kTrouble
 };
 using Findings = std::vector<Finding>;
 
@@ -40,17 +40,18 @@ Findings check_certificates(const Json& process);
 Finding check_open_files(const Json& process);
 Finding check_locked_memory(const Json& process, const Json& adapters, const Json& cluster);
 Finding check_hca(const Json& cluster);
-Finding check_adapter(const Json& adapter);
+Finding check_adapter(const Json& adapter, bool in_cluster);
 Finding check_doorbells(const Json& adapters);
-Finding check_monitor(const Json& adapter, const MonitorProbe& monitor);
+// A VM of a cluster is expected to have a monitor, for vMotion.
+Finding check_monitor(const Json& adapter, const MonitorProbe& monitor, bool in_cluster);
 // That the vmxnet3 in the adapter's PCI slot has the adapter's MAC. The driver takes its MAC from the
 // adapter.
-Finding check_nic(const Json& adapter, const MonitorProbe& monitor);
+Finding check_nic(const Json& adapter, const MonitorProbe& monitor, bool in_cluster);
 
 // Of a member of a cluster: answers of GET /v1/cluster, /v1/hosts/self and /v1/vms.
 Finding check_store(const Json& cluster);
-Finding check_vmknic(const Json& host);
-Finding check_ruleset(const Json& host);
+Finding check_vmknic(const Json& host, const Json& cluster);
+Finding check_ruleset(const Json& host, const Json& cluster);
 Findings check_peers(const Json& cluster);
 // The daemon itself refuses a second adapter with a MAC, but a file of [[adapter]]s and the cluster's VMs do
 // not know each other.

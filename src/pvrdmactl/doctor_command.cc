@@ -18,8 +18,8 @@ Result<void> check_cluster(const Ask& ask, const Json& cluster, const Json& adap
   const auto vms = ask("/v1/vms");
   if (!vms) return Failure(vms.error());
   findings.push_back(check_store(cluster));
-  findings.push_back(check_vmknic(*host));
-  findings.push_back(check_ruleset(*host));
+  findings.push_back(check_vmknic(*host, cluster));
+  findings.push_back(check_ruleset(*host, cluster));
   add(findings, check_peers(cluster));
   findings.push_back(check_hca(cluster));
   add(findings, check_vms(*vms));
@@ -33,7 +33,8 @@ Result<void> check_daemon(const Ask& ask, Findings& findings) {
   const auto adapters = ask("/v1/adapters");
   if (!adapters) return Failure(adapters.error());
   Json cluster;
-  if (bool_at(*process, "in_cluster")) {
+  const bool in_cluster = bool_at(*process, "in_cluster");
+  if (in_cluster) {
     auto answer = ask("/v1/cluster");
     if (!answer) return Failure(std::move(answer).error());
     cluster = *std::move(answer);
@@ -43,7 +44,7 @@ Result<void> check_daemon(const Ask& ask, Findings& findings) {
   findings.push_back(check_locked_memory(*process, *adapters, cluster));
   add(findings, check_certificates(*process));
   findings.push_back(check_clock(probe_clock(), *process));
-  if (cluster.is_null()) {
+  if (!in_cluster) {
     findings.push_back({Verdict::kSkipped, "cluster", "this daemon is not a member of a cluster", {}});
     add(findings, check_macs(*adapters, Json::array()));
   } else if (auto checked = check_cluster(ask, cluster, *adapters, findings); !checked) {
@@ -51,10 +52,10 @@ Result<void> check_daemon(const Ask& ask, Findings& findings) {
   }
   findings.push_back(check_doorbells(*adapters));
   for (const Json& adapter : *adapters) {
-    findings.push_back(check_adapter(adapter));
+    findings.push_back(check_adapter(adapter, in_cluster));
     const MonitorProbe monitor = probe_monitor(text_at(adapter, "socket"));
-    findings.push_back(check_monitor(adapter, monitor));
-    findings.push_back(check_nic(adapter, monitor));
+    findings.push_back(check_monitor(adapter, monitor, in_cluster));
+    findings.push_back(check_nic(adapter, monitor, in_cluster));
   }
   return {};
 }

@@ -81,8 +81,11 @@ TEST(DoctorLimits, OpenFiles) {
             "systemctl edit pvrdmad, then systemctl restart pvrdmad");
 }
 
+const Json kOneHost{{"hosts", {{{"name", "esx-01"}}}}};
+
 Json cluster(const std::string& device) {
-  return {{"store", {{"description", "etcd"}, {"connected", true}, {"trouble", ""}}},
+  return {{"hosts", {{{"name", "esx-01"}}, {{"name", "esx-02"}}}},
+          {"store", {{"description", "etcd"}, {"connected", true}, {"trouble", ""}}},
           {"tcp", {{"trouble", ""}, {"peers", {{{"host", "esx-02"}, {"lanes_up", 4}, {"trouble", ""}}}}}},
           {"hca", {{"device", device}, {"trouble", ""}, {"peers", {{{"host", "esx-02"}}}}}}};
 }
@@ -115,18 +118,19 @@ TEST(DoctorHca, SaysWhyItIsNotUsed) {
 
 TEST(DoctorAdapter, SaysItsTrouble) {
   Json adapter = {{"name", "VM-01"}, {"state", "active"}, {"trouble", ""}, {"link_up", true}};
-  EXPECT_EQ(line(check_adapter(adapter)), "ok adapter VM-01: active");
+  EXPECT_EQ(line(check_adapter(adapter, true)), "ok adapter VM-01: active");
   adapter["link_up"] = false;
-  EXPECT_EQ(line(check_adapter(adapter)),
+  EXPECT_EQ(line(check_adapter(adapter, true)),
             "TROUBLE adapter VM-01: its link is down -> pvrdmactl adapter set VM-01 --link up");
   adapter["state"] = "failed";
-  EXPECT_EQ(line(check_adapter(adapter)),
+  EXPECT_EQ(line(check_adapter(adapter, true)),
             "TROUBLE adapter VM-01: the VMM took the guest's memory away -> restart the VM");
   adapter["trouble"] = "the VMM shares no memory: memory-backend-memfd,share=on";
   EXPECT_EQ(
-      line(check_adapter(adapter)),
+      line(check_adapter(adapter, true)),
       "TROUBLE adapter VM-01: the VMM shares no memory: memory-backend-memfd,share=on -> start the VM as "
       "pvrdmactl vm qemu-args VM-01 says");
+  EXPECT_EQ(check_adapter(adapter, false).mend, "start the VM with the arguments in QEMU of pvrdmad(8)");
 }
 
 TEST(DoctorDoorbells, CountsModes) {
@@ -141,13 +145,19 @@ TEST(DoctorMonitor, IsLookedForBesideTheSocket) {
   EXPECT_EQ(found.path, "/nowhere/VM-01.vmm/qmp");
   EXPECT_EQ(found.error, ENOENT);
   Json adapter = {{"name", "VM-01"}, {"state", "active"}};
-  EXPECT_EQ(line(check_monitor(adapter, {"/m/next.qmp", 0, {}})), "ok monitor VM-01: /m/next.qmp");
+  EXPECT_EQ(line(check_monitor(adapter, {"/m/next.qmp", 0, {}}, true)), "ok monitor VM-01: /m/next.qmp");
   EXPECT_EQ(
-      line(check_monitor(adapter, {"/m/qmp", ENOENT, {}})),
+      line(check_monitor(adapter, {"/m/qmp", ENOENT, {}}, true)),
       "TROUBLE monitor VM-01: QEMU's monitor /m/qmp cannot be reached (No such file or directory), so the "
       "VM cannot move and has no checkpoints -> start QEMU with -qmp unix:/m/qmp,server=on,wait=off");
+  EXPECT_EQ(check_monitor(adapter, {"/m/qmp", ENOENT, {}}, false).verdict, Verdict::kSkipped)
+      << "a VM that is no VM of a cluster needs none for RDMA";
+  EXPECT_EQ(check_monitor(adapter, {"/m/qmp", ECONNREFUSED, {}}, false).verdict, Verdict::kTrouble);
+  EXPECT_EQ(line(check_monitor(adapter, {"/m/qmp", EACCES, {}}, true)),
+            "skipped monitor VM-01: this user may not look: run pvrdmactl doctor as root");
   adapter["state"] = "off";
-  EXPECT_EQ(line(check_monitor(adapter, {"/m/qmp", ENOENT, {}})), "skipped monitor VM-01: the VM is off");
+  EXPECT_EQ(line(check_monitor(adapter, {"/m/qmp", ENOENT, {}}, true)),
+            "skipped monitor VM-01: the VM is off");
 }
 
 TEST(DoctorClock, MattersToCertificates) {
@@ -168,7 +178,7 @@ TEST(DoctorNic, HasTheAdaptersMac) {
       {"name", "VM-01"}, {"state", "active"}, {"socket", "/a.sock"}, {"mac", "52:54:00:aa:00:01"}};
   const auto said = [&](const std::string& nic, const std::string& own) {
     return line(check_nic(
-        adapter, {"/m/qmp", 0, {"qemu", "-device", "virtio-serial", "-device", nic, "-device", own}}));
+        adapter, {"/m/qmp", 0, {"qemu", "-device", "virtio-serial", "-device", nic, "-device", own}}, true));
   };
   const std::string good = "ok NIC VM-01: the vmxnet3 in PCI slot 0x10 has the adapter's MAC";
   EXPECT_EQ(said("vmxnet3,netdev=n,mac=52:54:00:AA:00:01,bus=pcie.0,addr=10.0,multifunction=on", device),
@@ -196,7 +206,7 @@ TEST(DoctorNic, HasTheAdaptersMac) {
     EXPECT_EQ(said(nic, device), missing) << nic;
   EXPECT_EQ(said("vmxnet3,addr=10", "vfio-user-pci,addr=10.1,socket.path=/b,,c.sock"),
             "skipped NIC VM-01: its QEMU's command line does not name /a.sock");
-  EXPECT_EQ(line(check_nic(adapter, {"/m/qmp", 0, {}})),
+  EXPECT_EQ(line(check_nic(adapter, {"/m/qmp", 0, {}}, true)),
             "skipped NIC VM-01: the command line of its QEMU cannot be read");
 }
 
@@ -213,27 +223,31 @@ TEST(DoctorCluster, Store) {
 TEST(DoctorCluster, TaggedVmknic) {
   const std::string set = "pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmk0";
   Json host = {{"vmks", {{{"name", "vmk0"}, {"address", "10.0.0.1"}, {"tagged", true}}}}};
-  EXPECT_EQ(line(check_vmknic(host)), "ok vmknic: vmk0 10.0.0.1");
+  EXPECT_EQ(line(check_vmknic(host, cluster(""))), "ok vmknic: vmk0 10.0.0.1");
   host["vmks"][0]["tagged"] = false;
-  EXPECT_EQ(line(check_vmknic(host)),
+  EXPECT_EQ(line(check_vmknic(host, cluster(""))),
             "TROUBLE vmknic: no VMkernel adapter is tagged for PVRDMA, so no host can be reached -> " + set);
   host["vmks"] = Json::array();
   EXPECT_EQ(
-      line(check_vmknic(host)),
+      line(check_vmknic(host, cluster(""))),
       "TROUBLE vmknic: this host has no VMkernel adapter, so no host can be reached -> pvrdmactl network ip "
       "interface add --interface-name vmk0 --address ADDRESS, then " +
           set);
+  EXPECT_EQ(line(check_vmknic(host, kOneHost)), "skipped vmknic: the cluster has no other host");
 }
 
 TEST(DoctorCluster, Ruleset) {
-  EXPECT_EQ(check_ruleset({{"firewall", true}, {"ruleset", {{"name", "pvrdma"}, {"enabled", true}}}}).verdict,
-            Verdict::kOk);
-  EXPECT_EQ(line(check_ruleset({{"firewall", false}, {"ruleset", {{"name", "pvrdma"}, {"enabled", false}}}})),
-            "ok ruleset pvrdma: without effect: the firewall is disabled");
-  EXPECT_EQ(line(check_ruleset({{"firewall", true}, {"ruleset", {{"name", "pvrdma"}, {"enabled", false}}}})),
+  const auto said = [](bool firewall, bool enabled, const Json& hosts) {
+    return line(check_ruleset(
+        {{"firewall", firewall}, {"ruleset", {{"name", "pvrdma"}, {"enabled", enabled}}}}, hosts));
+  };
+  EXPECT_EQ(said(true, true, cluster("")), "ok ruleset pvrdma: enabled");
+  EXPECT_EQ(said(false, false, cluster("")), "ok ruleset pvrdma: without effect: the firewall is disabled");
+  EXPECT_EQ(said(true, false, cluster("")),
             "TROUBLE ruleset pvrdma: disabled, so no host can be reached -> pvrdmactl network firewall "
-            "ruleset set -r "
-            "pvrdma -e true");
+            "ruleset set -r pvrdma -e true");
+  EXPECT_EQ(said(true, false, kOneHost),
+            "skipped ruleset pvrdma: disabled, but the cluster has no other host");
 }
 
 TEST(DoctorCluster, Peers) {
@@ -276,10 +290,9 @@ TEST(DoctorCluster, Vms) {
   EXPECT_EQ(
       lines(check_vms(vm("this host has no user x: make it or name another", "b"))),
       Lines{"TROUBLE VM VM-01: this host cannot serve its adapter: this host has no user x: make it or name "
-            "another -> pvrdmactl vm get VM-01"});
-  EXPECT_EQ(
-      lines(check_vms(vm("", "reserve all memory"))),
-      Lines{"TROUBLE VM VM-01: it may not be powered on: reserve all memory -> pvrdmactl vm get VM-01"});
+            "another"});
+  EXPECT_EQ(lines(check_vms(vm("", "reserve all memory"))),
+            Lines{"TROUBLE VM VM-01: it may not be powered on: reserve all memory"});
 }
 
 TEST(DoctorAnswer, IsHealthyWithoutTrouble) {

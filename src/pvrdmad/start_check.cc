@@ -25,9 +25,10 @@ void look_for(std::string_view use, const std::filesystem::path& folder, std::ve
   if (std::ranges::count(kFoldersOfTheUnit, folder.native()) != 0 ||
       std::filesystem::is_directory(folder, ignored))
     return;
-  warnings.push_back(fmt::format(
-      "the folder {} of {} does not exist: make it before the start, as pvrdmad.service would not",
-      folder.native(), use));
+  warnings.push_back(
+      fmt::format("the folder {} of {} does not exist: make it, because pvrdmad.service makes only "
+                  "/run/pvrdma and /var/lib/pvrdma",
+                  folder.native(), use));
 }
 
 void look_for_folders(const control::Config& config, std::vector<std::string>& warnings) {

@@ -48,7 +48,7 @@ def _host() -> Iterator[SystemHost]:
 
 
 def test_a_domain_of_the_system_instance_runs(host: SystemHost) -> None:
-    host.follow("libvirt")
+    host.follow("howto/libvirt")
     host.wait_for_power("VM-01", "on")
     assert host.user_of(host.machine.shell("cat /run/libvirt/qemu/VM-01.pid").strip()) == "libvirt-qemu"
     assert host.user_of(host.machine.shell("systemctl show --property MainPID --value pvrdmad").strip()) == "pvrdma"
@@ -75,7 +75,7 @@ def test_a_domain_can_be_merged_again(host: SystemHost) -> None:
 
 
 def test_qemu_runs_as_a_user_of_its_own(host: SystemHost) -> None:
-    host.follow("qemu")
+    host.follow("howto/qemu")
     host.wait_for_power("VM-02", "on")
     monitor = "/run/pvrdma/VM-02.vmm/qmp"
     assert host.owner_of(monitor) == "vm-02 vm-02 755", "this mode keeps the daemon out"
@@ -108,6 +108,7 @@ def test_a_vm_is_served_once_its_owner_exists(host: SystemHost) -> None:
     host.machine.shell("userdel vm-02; systemctl restart pvrdmad")
     shown = until("VM-02 is not served", lambda: host.ctl("vm", "get", "VM-02")["not_served"])
     assert shown == "its socket cannot be given to its owner: this host has no user vm-02: make it or name another"
+    assert f"TROUBLE  VM VM-02: this host cannot serve its adapter: {shown}" in host.doctor()
     host.machine.shell("useradd --system --no-create-home vm-02")
     until("VM-02 is served", lambda: not host.ctl("vm", "get", "VM-02")["not_served"])
 

@@ -47,6 +47,8 @@ def test_the_daemon_says_that_no_memory_is_shared(backend: str, trouble: str, re
         assert DEVICE not in vm.run("ibv_devices").output
         shown = ensemble.daemon.ctl("adapter", "get", vm.name)["trouble"]
         assert shown == (trouble if trouble == _NOT_SHARED else f"the driver's shared region was refused: {trouble}")
+        with pytest.raises(RuntimeError, match=f"TROUBLE  adapter VM-01: {re.escape(shown)}; to mend it: start the VM with the arguments"):
+            ensemble.daemon.ctl_text("doctor")
         assert f"   Trouble: {shown}\n" in ensemble.daemon.ctl_text("adapter", "get", vm.name)
         assert re.search(rf"^\S+ warning adapter VM-01: shared region at 0x[0-9a-f]+ refused: {re.escape(trouble)}$",
                          ensemble.daemon.log.read_text(encoding="utf-8"), re.MULTILINE)

@@ -18,7 +18,8 @@ from machine import Machine
 from testbed import ensure
 
 _BUILD = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release").resolve()
-_PAGES = REPOSITORY / "docs" / "howto"
+_PAGES = REPOSITORY / "docs"
+_ONE_HOST = "cluster/setup"
 # A program of the testbed, which needs the testbed's libraries and data at their usual places.
 _PROGRAM = r"""#!/bin/sh
 exec unshare --mount sh -ec 'mount --bind {usr} /usr; exec /usr/bin/{name} "$@"' sh "$@"
@@ -37,20 +38,25 @@ _PREPARE = r"""
 find /etc /usr/local /usr/lib/systemd/system /var/lib -xdev -name 'pvrdma*' -prune ! -exec mountpoint -q {{}} \; -exec rm -r {{}} +
 useradd --system --no-create-home --shell /usr/sbin/nologin libvirt-qemu
 cmake --install {build} --prefix /usr/local >/dev/null
-printf '[host]\nname = "esx-01"\n' >/etc/pvrdma/pvrdmad.toml
 mkdir -p /etc/libvirt
 printf 'stdio_handler = "file"\n' >/etc/libvirt/qemu.conf
 echo 1 >/etc/libvirt/machine
 chmod 755 /usr/local/bin/virsh /usr/local/bin/qemu-system-x86_64 {usr}/local/bin/pvrdmactl
 systemctl daemon-reload
-systemctl start pvrdmad
+{configure}
 systemd-run --quiet --unit=libvirtd --service-type=notify unshare --mount sh -ec 'mount --bind {usr} /usr; exec /usr/sbin/libvirtd'
 """
-_SWITCH = r"""
-pvrdmactl dvs create DSwitch --uplinks 2
-pvrdmactl dvs portgroup add DSwitch pg1
-pvrdmactl dvs add-host DSwitch self
-"""
+
+
+def _text_of(page: str) -> str:
+    return (_PAGES / page).with_suffix(".md").read_text(encoding="utf-8")
+
+
+def _lines_of(page: str) -> list[str]:
+    """The blocks marked `sh`."""
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", _text_of(page), re.MULTILINE | re.DOTALL)
+    assert blocks, f"{page} has no lines"
+    return blocks
 
 
 class SystemHost:
@@ -65,11 +71,11 @@ class SystemHost:
         self.write("/usr/local/bin/qemu-system-x86_64", _QEMU.format(usr=usr, qemu=" ".join(testbed.qemu())))
         machine.shell(f"mkdir -p {usr}/local/bin")
         self.write(f"{usr}/local/bin/pvrdmactl", _CTL)
-        machine.shell(_PREPARE.format(build=_BUILD, usr=usr))
+        machine.shell(_PREPARE.format(build=_BUILD, usr=usr, configure=_lines_of(_ONE_HOST)[0]))
 
     def make_switch(self) -> None:
         """Makes the host a member of a switch with the port group pg1."""
-        self.machine.shell(_SWITCH)
+        self.machine.shell(_lines_of(_ONE_HOST)[1])
 
     def write(self, path: str, text: str) -> None:
         """Makes a file."""
@@ -77,12 +83,10 @@ class SystemHost:
 
     def follow(self, page: str) -> None:
         """Runs the lines that a page tells, in a folder with its XML."""
-        text = (_PAGES / page).with_suffix(".md").read_text(encoding="utf-8")
+        text = _text_of(page)
         for xml in re.findall(r"^```xml\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
             self.write("/root/VM-01.xml", xml)
-        lines = re.findall(r"^ *```sh\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
-        assert lines, f"{page} has no lines"
-        self.machine.shell("cd /root\nexec >/root/output 2>&1\n" + "".join(lines))
+        self.machine.shell("cd /root\nexec >/root/output 2>&1\n" + "".join(_lines_of(page)))
 
     def ctl(self, *arguments: str) -> Any:
         """The parsed output of `pvrdmactl --json ARGUMENTS`."""
