@@ -227,6 +227,8 @@ constexpr MetricInfo kMetrics[] = {
     {"pvrdma_roce_sent_pkts_total", kCounter, "", "", "Packets that were sent to native endpoints"},
     {"pvrdma_sandbox_refused_calls_total", kCounter, "", "",
      "System calls of the daemon that its sandbox refused"},
+    {"pvrdma_shard_long_turns_cpu_seconds_total", kCounter, "seconds", "",
+     "CPU time of the thread in the turns that took 10 ms or longer; in the rest of them it waited"},
     {"pvrdma_shard_long_turns_seconds_total", kCounter, "seconds", "",
      "Length of the turns that took 10 ms or longer"},
     {"pvrdma_shard_long_turns_total", kCounter, "", "",

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace pvrdma {
 
@@ -30,11 +31,18 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Instant now() const = 0;
+  // The CPU time that the calling thread has used so far. It is a system call.
+  virtual Duration thread_cpu() const = 0;
 };
 
 class SteadyClock final : public Clock {
  public:
   Instant now() const override { return Instant::now(); }
+  Duration thread_cpu() const override {
+    timespec used{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
+  }
 };
 
 }  // namespace pvrdma

@@ -31,6 +31,7 @@ class HeldClock final : public Clock {
     --asking_;
     return Instant::now();
   }
+  Duration thread_cpu() const override { return SteadyClock().thread_cpu(); }
   [[nodiscard]] std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
   int asking() const { return asking_; }
 

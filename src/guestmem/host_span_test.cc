@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "guestmem/store_way_fixture.h"
+
 namespace pvrdma::guestmem {
 namespace {
 
@@ -15,6 +17,9 @@ std::vector<std::byte> counted(std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<std::byte>(i * 7 + i / 256);
   return out;
 }
+
+class SpanCopy : public EachStoreWay {};
+INSTANTIATE_STORE_WAYS(SpanCopy);
 
 TEST(SpanList, MergesAPieceThatBeginsWhereTheLastOneEnds) {
   std::array<std::byte, 64> memory{};
@@ -86,7 +91,7 @@ TEST(SpanListDeathTest, AbortsOnAnIndexBeyondTheSize) {
   EXPECT_DEATH(static_cast<void>(list[0]), "index beyond");
 }
 
-TEST(SpanCopy, StopsAtTheShorterOfBothListsAndTheCount) {
+TEST_P(SpanCopy, StopsAtTheShorterOfBothListsAndTheCount) {
   const std::vector<std::byte> from = counted(8);
   std::vector<std::byte> to(8);
   SpanList src;
@@ -101,7 +106,7 @@ TEST(SpanCopy, StopsAtTheShorterOfBothListsAndTheCount) {
   EXPECT_EQ(copy(dst, src, 0), 0U);
 }
 
-TEST(SpanCopy, MovesOverlappingMemoryOfOnePiece) {
+TEST_P(SpanCopy, MovesOverlappingMemoryOfOnePiece) {
   std::vector<std::byte> memory = counted(64);
   const std::vector<std::byte> before = memory;
   SpanList src;
@@ -113,7 +118,7 @@ TEST(SpanCopy, MovesOverlappingMemoryOfOnePiece) {
 }
 
 // 64 bytes, cut at random on both sides, arrive as the same bytes in the same order.
-TEST(SpanCopy, KeepsTheByteOrderWhateverThePieces) {
+TEST_P(SpanCopy, KeepsTheByteOrderWhateverThePieces) {
   std::mt19937 random(20260101);
   for (int round = 0; round < 300; ++round) {
     const std::vector<std::byte> from = counted(64);

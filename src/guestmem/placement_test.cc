@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "guestmem/host_span.h"
+#include "guestmem/store_way_fixture.h"
 
 #if defined(__x86_64__)
 #include <signal.h>
@@ -19,6 +20,9 @@
 
 namespace pvrdma::guestmem {
 namespace {
+
+class Placement : public EachStoreWay {};
+INSTANTIATE_STORE_WAYS(Placement);
 
 constexpr std::byte kUntouched{0};
 constexpr std::byte kTaken{0xff};
@@ -142,7 +146,7 @@ void expect_taken_whole(const WatchedMemory::Seen& seen, std::size_t size) {
   ASSERT_FALSE(seen.stored_again) << "what the guest had made of the bytes is gone";
 }
 
-TEST(Placement, StoresEachByteOnceAndLowerOnesFirst) {
+TEST_P(Placement, StoresEachByteOnceAndLowerOnesFirst) {
   WatchedMemory memory;
   std::vector<std::size_t> sizes = {255, 256, 257, 511, 1000, 2100};
   for (std::size_t size = 1; size <= 160; ++size) sizes.push_back(size);
@@ -160,7 +164,7 @@ TEST(Placement, StoresEachByteOnceAndLowerOnesFirst) {
   }
 }
 
-TEST(Placement, StoresAnAlignedWordAtOnce) {
+TEST_P(Placement, StoresAnAlignedWordAtOnce) {
   WatchedMemory memory;
   for (const std::size_t size : {2, 4, 8, 16}) {
     const std::vector<std::byte> message = message_of(size);
@@ -173,7 +177,21 @@ TEST(Placement, StoresAnAlignedWordAtOnce) {
   }
 }
 
-TEST(Placement, GathersInOrder) {
+// Lines are stored by registers as wide as the way's name says.
+TEST(PlacementWays, StoreAsManyBytesByAnInstructionAsTheyCan) {
+  WatchedMemory memory;
+  const std::vector<std::byte> message = message_of(1024);
+  std::size_t bytes = 16;
+  for (const StoreWay& way : store_ways()) {
+    SCOPED_TRACE(way.name);
+    way.lines(memory.expect(0, message), message.data(), message.size());
+    EXPECT_EQ(memory.seen().stores, message.size() / bytes);
+    EXPECT_EQ(memory.seen().taken, message.size());
+    bytes *= 2;
+  }
+}
+
+TEST_P(Placement, GathersInOrder) {
   WatchedMemory memory;
   const std::vector<std::byte> message = message_of(300);
   SpanList source;
@@ -194,8 +212,8 @@ TEST(Placement, GathersInOrder) {
 #endif
 
 // Stretches that overlap themselves, at all distances.
-TEST(Placement, MovesWhatOverlaps) {
-  for (std::size_t size = 1; size <= 200; size += size < 40 ? 1 : 23) {
+TEST_P(Placement, MovesWhatOverlaps) {
+  for (std::size_t size = 1; size <= 400; size += size < 40 ? 1 : 23) {
     for (std::size_t from = 0; from <= size + 1; ++from) {
       std::vector<std::byte> memory = message_of(2 * size + 2);
       std::vector<std::byte> expected = memory;

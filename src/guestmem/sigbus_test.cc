@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "guestmem/copy.h"
+#include "guestmem/host_span.h"
+#include "guestmem/store_way_fixture.h"
 #include "guestmem/test_ram.h"
 
 namespace pvrdma::guestmem {
@@ -163,6 +165,64 @@ TEST_F(SigbusTest, ThreadsDamageAndRemapAtTheSameTime) {
   churn(false);
   first.join();
   second.join();
+}
+
+// Copies whose target or source is taken away, before and during the copy, by each kind of instruction.
+class SigbusCopy : public EachStoreWay {
+ protected:
+  static constexpr std::size_t kBytes = 64 * kPageBytes;
+  static constexpr std::size_t kOffset = 24;  // so that no page boundary of the one is one of the other
+
+  SigbusCopy() {
+    EXPECT_TRUE(install_sigbus_handler());
+    ram_.map_into(memory_, kFaultBase);
+    host_ = memory_.translate(GuestPhys(kFaultBase), kBytes, Access::kReadWrite);
+    for (std::size_t i = 0; i < message_.size(); ++i) message_[i] = static_cast<std::byte>(1 + i % 251);
+  }
+  void copy_bytes(std::byte* to, std::byte* from) const {
+    SpanList source;
+    SpanList target;
+    ASSERT_TRUE(source.append(from, message_.size()));
+    ASSERT_TRUE(target.append(to, message_.size()));
+    ASSERT_EQ(copy(target, source, message_.size()), message_.size());
+  }
+
+  TestRam ram_{kBytes};
+  AddressSpace memory_;
+  std::byte* host_ = nullptr;
+  std::vector<std::byte> message_ = std::vector<std::byte>(kBytes - kOffset - 100);
+};
+INSTANTIATE_STORE_WAYS(SigbusCopy);
+
+TEST_P(SigbusCopy, GoesOnWhereTheTargetVanished) {
+  ram_.truncate(5 * kPageBytes);
+  copy_bytes(host_ + kOffset, message_.data());
+  EXPECT_TRUE(memory_.damaged());
+  EXPECT_EQ(std::memcmp(host_ + kOffset, message_.data(), message_.size()), 0);
+}
+
+TEST_P(SigbusCopy, GoesOnWithZerosWhereTheSourceVanished) {
+  std::memcpy(host_ + kOffset, message_.data(), message_.size());
+  ram_.truncate(5 * kPageBytes);
+  std::vector<std::byte> target(message_.size(), std::byte{0xff});
+  copy_bytes(target.data(), host_ + kOffset);
+  EXPECT_TRUE(memory_.damaged());
+  for (std::size_t i = 0; i < target.size(); ++i)
+    ASSERT_EQ(target[i], i + kOffset < 5 * kPageBytes ? message_[i] : std::byte{0}) << i;
+}
+
+TEST_P(SigbusCopy, GoesOnWhereTheTargetVanishesMeanwhile) {
+  std::thread vmm([this] {
+    for (std::size_t page = kBytes / kPageBytes; page-- > 0;) {
+      ram_.truncate(page * kPageBytes);
+      std::this_thread::yield();
+    }
+  });
+  // Once damaged, the mapping keeps what is written behind the first missing page.
+  while (!memory_.damaged()) copy_bytes(host_ + kOffset, message_.data());
+  vmm.join();
+  copy_bytes(host_ + kOffset, message_.data());
+  EXPECT_EQ(std::memcmp(host_ + kOffset, message_.data(), message_.size()), 0);
 }
 
 TEST(SigbusTable, ReusesSlotsAndRefusesWhenFull) {

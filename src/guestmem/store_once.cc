@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "guestmem/store_way.h"
+
 namespace pvrdma::guestmem {
 namespace {
 
@@ -58,21 +60,16 @@ class Copy {
     if (is_odd_by<4>()) step<4>();
     if (is_odd_by<8>()) step<8>();
   }
-  void blocks() {
-    constexpr std::size_t kUnrolled = 4;
-    for (; left_ >= kUnrolled * kBlock; advance(kUnrolled * kBlock)) {
-      const auto first = load<kBlock>(from_);
-      const auto second = load<kBlock>(from_ + kBlock);
-      const auto third = load<kBlock>(from_ + 2 * kBlock);
-      const auto fourth = load<kBlock>(from_ + 3 * kBlock);
-      store<kBlock>(to_, first);
-      store<kBlock>(to_ + kBlock, second);
-      store<kBlock>(to_ + 2 * kBlock, third);
-      store<kBlock>(to_ + 3 * kBlock, fourth);
-    }
-    while (left_ >= kBlock) step<kBlock>();
+  // Copies lines, except the last one or what there is of it.
+  void lines(const StoreWay& way) {
+    if (left_ < kLinesFrom) return;
+    while (reinterpret_cast<std::uintptr_t>(to_) % kLineBytes != 0) step<16>();
+    const std::size_t bytes = (left_ - 1) / kLineBytes * kLineBytes;
+    (bytes > way.long_above ? way.long_copy : way.lines)(to_, from_, bytes);
+    advance(bytes);
   }
   void rest() {
+    while (left_ >= 16) step<16>();
     if (left_ >= 8) step<8>();
     if (left_ >= 4) step<4>();
     if (left_ >= 2) step<2>();
@@ -80,7 +77,8 @@ class Copy {
   }
 
  private:
-  static constexpr std::size_t kBlock = 16;
+  // Shorter copies take longer by lines than by words.
+  static constexpr std::size_t kLinesFrom = 256;
 
   template <std::size_t kBytes>
   bool is_odd_by() const {
@@ -113,7 +111,7 @@ void store_once(std::byte* to, const std::byte* from, std::size_t size) {
   }
   Copy copy(to, from, size);
   copy.align();
-  copy.blocks();
+  copy.lines(store_way());
   copy.rest();
 }
 

@@ -40,7 +40,7 @@ Loop::~Loop() {
 
 void Loop::run() {
   const Instant start = clock_.now();
-  turn_watch_.begin(start);
+  begin_turn(start);
   pace_.worked(start, start);
   Pace::Sleep wait;
   while (!stop_.load(std::memory_order_acquire)) {
@@ -71,7 +71,7 @@ void Loop::remove(Pollable& pollable) {
 }
 
 bool Loop::turn(Duration wait) {
-  turn_watch_.begin(clock_.now());
+  begin_turn(clock_.now());
   const Done done = work({wait, false});
   end_turn(clock_.now());
   return done.worked;
@@ -85,7 +85,7 @@ Loop::Done Loop::work(Pace::Sleep wait) {
   if (sleeps) ++(wait.timed_look ? counters_.timed_looks : counters_.sleeps);
   std::size_t ready = 0;
   if (sleeps || asks_kernel()) ready = poller_->collect(wait.longest);
-  if (sleeps) turn_watch_.begin(clock_.now());
+  if (sleeps) begin_turn(clock_.now());
   std::size_t called = 0;
   Instant now;
   for (std::size_t i = 0; i < ready; ++i) {
@@ -107,20 +107,25 @@ bool Loop::asks_kernel() {
   return true;
 }
 
+void Loop::begin_turn(Instant now) {
+  turn_watch_.begin(now, [this] { return clock_.thread_cpu(); });
+}
+
 void Loop::end_turn(Instant now) {
   bool among = false;
   turn_watch_.ran(now, [&] {
     among = true;
     return fmt::format("among {} with no more to do", pollables_.size());
   });
-  if (turn_watch_.end(now)) {
+  if (turn_watch_.end(now, [this] { return clock_.thread_cpu(); })) {
     if (among)
       // The slow Pollable is unknown. The next time it will be known.
       watched_closely_ = kTurnsWatchedClosely;
     counters_.long_turns = turn_watch_.long_turns();
     counters_.long_turns_us = turn_watch_.long_turns_us();
+    counters_.long_turns_cpu_us = turn_watch_.long_turns_cpu_us();
   }
-  turn_watch_.begin(now);
+  begin_turn(now);
 }
 
 bool Loop::run_pollables(Instant now) {

@@ -59,11 +59,12 @@ struct LoopConfig {
 
 struct LoopCounters {
   std::uint64_t turns = 0;
-  std::uint64_t sleeps = 0;         // turns that were ready to wait until an event or a deadline
-  std::uint64_t timed_looks = 0;    // turns whose wait was shortened because something polls
-  std::uint64_t tasks = 0;          // posted by other threads and run
-  std::uint64_t long_turns = 0;     // TurnWatch::kLongTurn or longer: everything else waited
-  std::uint64_t long_turns_us = 0;  // total length of the long turns
+  std::uint64_t sleeps = 0;             // turns that were ready to wait until an event or a deadline
+  std::uint64_t timed_looks = 0;        // turns whose wait was shortened because something polls
+  std::uint64_t tasks = 0;              // posted by other threads and run
+  std::uint64_t long_turns = 0;         // TurnWatch::kLongTurn or longer: everything else waited
+  std::uint64_t long_turns_us = 0;      // total length of the long turns
+  std::uint64_t long_turns_cpu_us = 0;  // of it the CPU time of the shard; in the rest, the shard waited
 };
 
 class Loop final : private FdHandler {
@@ -108,6 +109,7 @@ class Loop final : private FdHandler {
   Done work(Pace::Sleep wait);
   bool asks_kernel();
   bool run_pollables(Instant now);
+  void begin_turn(Instant now);
   void end_turn(Instant now);
   Pace::Sleep waiting_time(Instant now);
   void on_fd_ready(int fd, Readiness ready) override;  // the mailbox

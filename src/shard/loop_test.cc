@@ -285,6 +285,41 @@ TEST_F(LongTurnTest, SaysInWhoseTurnItWas) {
   for (Scripted& pollable : pollables) loop_->remove(pollable);
 }
 
+TEST_F(LongTurnTest, TellsWorkFromWaiting) {
+  Scripted pollable;
+  pollable.name = "adapter web1";
+  pollable.on_run = [&](Instant) {
+    clock_.work(12ms);
+    clock_.advance(20ms);
+    return true;
+  };
+  loop_->add(pollable);
+  clock_.work(5s);  // before the turn
+  EXPECT_THAT(turn(), HasSubstr("all adapters waited 32.0 ms for one turn, 32.0 ms of them in the turn of "
+                                "adapter web1; the shard ran 12.0 ms"));
+  EXPECT_EQ(loop_->counters().long_turns_cpu_us, 12'000U);
+  EXPECT_THAT(turn(), HasSubstr("the shard ran 12.0 ms"));
+  EXPECT_EQ(loop_->counters().long_turns_cpu_us, 24'000U);
+  loop_->remove(pollable);
+}
+
+TEST_F(LongTurnTest, TheCpuClockIsReadOnceAMillisecondAtMost) {
+  Scripted pollable;
+  pollable.on_run = [&](Instant) {
+    clock_.work(100us);
+    return true;
+  };
+  loop_->add(pollable);
+  for (int i = 0; i < 1000; ++i) loop_->turn(0ms);
+  EXPECT_LE(clock_.cpu_reads(), 101U);
+  pollable.on_run = [&](Instant) {
+    clock_.work(15ms);
+    return true;
+  };
+  EXPECT_THAT(turn(), HasSubstr("the shard ran 15.0 ms")) << "the last reading was less than a turn before";
+  loop_->remove(pollable);
+}
+
 // A busy machine often takes a millisecond from a turn. Finding out which adapter was hit would cost more
 // than that.
 TEST_F(LongTurnTest, OnlyAfterALongTurnIsTheClockReadForEachAdapter) {
@@ -371,6 +406,22 @@ TEST_F(LoopTest, ALongTurnIsNoticedWhileTheLoopRunsItself) {
   EXPECT_EQ(loop_->counters().long_turns, 1U);
   EXPECT_GE(loop_->counters().long_turns_us, 15'000U);
   EXPECT_LT(loop_->counters().long_turns_us, 60'000'000U) << "what was before the loop is no part of it";
+  EXPECT_LT(loop_->counters().long_turns_cpu_us, 10'000U) << "it slept";
+}
+
+TEST_F(LoopTest, ALongTurnOfWorkIsKnownAsWork) {
+  start({.spin = 0us});
+  ASSERT_TRUE(loop_->post({[&] {
+                             const Duration before = clock_.thread_cpu();
+                             while (clock_.thread_cpu() - before < 15ms) {
+                             }
+                           },
+                           "working"}));
+  ASSERT_TRUE(loop_->post([&] { loop_->stop(); }));
+  loop_->run();
+  EXPECT_EQ(loop_->counters().long_turns, 1U);
+  EXPECT_GE(loop_->counters().long_turns_cpu_us, 15'000U);
+  EXPECT_LE(loop_->counters().long_turns_cpu_us, loop_->counters().long_turns_us);
 }
 
 TEST_F(LoopTest, AnIdleShardSleeps) {

@@ -9,17 +9,21 @@ double milliseconds(Duration time) {
 
 }  // namespace
 
-void TurnWatch::report(Instant now) {
+void TurnWatch::report(Instant now, Duration cpu) {
   const Duration turn = now - began_;
   ++long_turns_;
-  long_turns_us_ += static_cast<std::uint64_t>(turn / std::chrono::microseconds(1));
+  long_turns_us_ += microseconds_of(turn);
+  long_turns_cpu_us_ += microseconds_of(cpu);
   if (!limiter_.allow(now)) return;
   if (longest_ == Duration{0}) {
-    log::warn("shard: all adapters waited {:.1f} ms for one turn, in many small steps{}", milliseconds(turn),
-              log::held_back(limiter_));
+    log::warn(
+        "shard: all adapters waited {:.1f} ms for one turn, in many small steps; the shard ran {:.1f} ms{}",
+        milliseconds(turn), milliseconds(cpu), log::held_back(limiter_));
   } else {
-    log::warn("shard: all adapters waited {:.1f} ms for one turn, {:.1f} ms of them {}{}", milliseconds(turn),
-              milliseconds(longest_), longest_name_, log::held_back(limiter_));
+    log::warn(
+        "shard: all adapters waited {:.1f} ms for one turn, {:.1f} ms of them {}; the shard ran {:.1f} ms{}",
+        milliseconds(turn), milliseconds(longest_), longest_name_, milliseconds(cpu),
+        log::held_back(limiter_));
   }
 }
 

@@ -176,6 +176,7 @@ constexpr Named<shard::LoopCounters> kShard[] = {
     {"tasks", &shard::LoopCounters::tasks},
     {"long_turns", &shard::LoopCounters::long_turns},
     {"long_turns_us", &shard::LoopCounters::long_turns_us},
+    {"long_turns_cpu_us", &shard::LoopCounters::long_turns_cpu_us},
 };
 static_assert(sizeof(kShard) / sizeof(kShard[0]) * sizeof(std::uint64_t) == sizeof(shard::LoopCounters),
               "a counter has no name");

@@ -19,16 +19,29 @@ class ManualClock final : public Clock {
     ++reads_;
     return Instant{Duration(nanoseconds_.fetch_add(per_read_.count()))};
   }
+  Duration thread_cpu() const override {
+    ++cpu_reads_;
+    return Duration(cpu_nanoseconds_.load());
+  }
+
   void set(Instant now) { nanoseconds_ = now.since_start.count(); }
   void advance(Duration by) { nanoseconds_ += by.count(); }
+  // The thread worked: its CPU time advances with the time.
+  void work(Duration by) {
+    advance(by);
+    cpu_nanoseconds_ += by.count();
+  }
 
-  std::uint64_t reads() const { return reads_; }
+  std::uint64_t reads() const { return reads_; }          // of the time
+  std::uint64_t cpu_reads() const { return cpu_reads_; }  // of the CPU time
 
  private:
   const Duration per_read_;
   // Begins at 100 s, so that time limits that count from the start of the clock have passed.
   mutable std::atomic<Duration::rep> nanoseconds_{Duration(std::chrono::seconds(100)).count()};
+  std::atomic<Duration::rep> cpu_nanoseconds_{0};
   mutable std::atomic<std::uint64_t> reads_{0};
+  mutable std::atomic<std::uint64_t> cpu_reads_{0};
 };
 
 }  // namespace pvrdma::test
