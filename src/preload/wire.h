@@ -13,7 +13,6 @@
 // header and no descriptor comes along. The stand-in ends a connection that breaks the framing; it answers
 // every other mistake:
 //
-//     EPROTO           the first request is not HELLO, or a later one is
 //     EPROTONOSUPPORT  HELLO: the versions differ; `value` of the answer is the stand-in's version
 //     EBADF            `file` is not an open file of this process
 //     EINVAL           an unknown type, a command of bad length, a value out of range, or a handle that is
