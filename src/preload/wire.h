@@ -15,9 +15,8 @@
 //
 //     EPROTONOSUPPORT  HELLO: the versions differ; `value` of the answer is the stand-in's version
 //     EBADF            `file` is not an open file of this process
-//     EINVAL           an unknown type, a command of bad length, a value out of range, or a handle that is
-//     not
-//                      the file's
+//     EINVAL           a first request that is not HELLO, a second HELLO, an unknown type, a command of bad
+//                      length, a value out of range, or a handle that is not the file's
 //     EFAULT           runs that leave their window, or do not add up to the buffers that the command names
 //     EOPNOTSUPP       a uverbs command that the stand-in does not know
 //     EMFILE, ENOMEM   the process's or the device's limits are reached
