@@ -243,21 +243,26 @@ Result<> OpenFile::create_qp(const UverbsCommand& command, std::span<const pvrdm
                                     .is_srq = request.is_srq};
   std::uint32_t handle = 0;
   std::uint32_t qpn = 0;
+  std::uint32_t max_inline_data = 0;
   if (adapter_.device().version() < abi::kVersionQpHandle) {
     const auto made = commands().call<abi::CreateQpResponse>(abi::Command::kCreateQp, wanted);
     if (!made) return Failure(made.error());
     handle = qpn = made->qpn;
+    max_inline_data = made->max_inline_data;
   } else {
     const auto made = commands().call<abi::CreateQpResponseV2>(abi::Command::kCreateQp, wanted);
     if (!made) return Failure(made.error());
     handle = made->qp_handle;
     qpn = made->qpn;
+    max_inline_data = made->max_inline_data;
   }
+  // The provider has computed the other sizes. Inline data is what the device has: UCX sends it without a
+  // key.
   const abi::QpCap cap{.max_send_wr = request.max_send_wr,
                        .max_recv_wr = request.max_recv_wr,
                        .max_send_sge = request.max_send_sge,
                        .max_recv_sge = request.max_recv_sge,
-                       .max_inline_data = request.max_inline_data};
+                       .max_inline_data = max_inline_data};
   qps_[handle] = Qp{std::move(*directory), request.user_handle, cap, request.sq_sig_all != 0};
   adapter_.set_owner(Kind::kQp, handle, this);
   answer.response_address = request.response;

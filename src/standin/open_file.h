@@ -63,7 +63,7 @@ class OpenFile {
   struct Qp {
     std::unique_ptr<driver::PageDirectory> directory;
     std::uint64_t user_handle = 0;
-    abi::QpCap cap{};  // as the program asked for it
+    abi::QpCap cap{};  // as CREATE_QP answered
     bool signals_all = false;
   };
 

@@ -125,6 +125,7 @@ class Program {
     request.send_cq_handle = request.recv_cq_handle = cq;
     request.max_send_wr = request.max_recv_wr = kEntries;
     request.max_send_sge = request.max_recv_sge = 1;
+    request.max_inline_data = 64;
     request.qp_type = static_cast<std::uint8_t>(abi::QpType::kRc);
     const pvrdma_create_qp buffers{.rbuf_addr = recv.address(),
                                    .sbuf_addr = send.address(),

@@ -245,6 +245,21 @@ TEST_P(StandInTest, RefusesInvalidCommands) {
       << "a second context";
 }
 
+TEST_P(StandInTest, OffersNoInlineData) {
+  Program program(standin_.folder());
+  const auto cq = program.create_cq();
+  const auto reply =
+      program.try_create_qp(program.memory.take(2), program.memory.take(1), cq.handle, program.pd);
+  const auto made = reply.as<ib_uverbs_create_qp_resp>();
+  EXPECT_EQ(made.max_inline_data, 0u) << "the device takes none, and programs send it without a key";
+  auto query = Program::response_only<ib_uverbs_query_qp>();
+  query.qp_handle = made.qp_handle;
+  const auto queried = program.wire.command(program.file, IB_USER_VERBS_CMD_QUERY_QP, query);
+  const auto attributes = queried.as<ib_uverbs_query_qp_resp>();
+  EXPECT_EQ(attributes.max_send_wr, Program::kEntries);
+  EXPECT_EQ(attributes.max_inline_data, 0u);
+}
+
 TEST_P(StandInTest, AnswersNoMoreThanTheCommandHasRoomFor) {
   Program program(standin_.folder());
   std::array<std::uint32_t, 4> words{IB_USER_VERBS_CMD_QUERY_DEVICE, 0, 0x1000, 0};
