@@ -9,7 +9,7 @@
 #include "preload/locks.h"
 #include "preload/memory_file.h"
 
-// Pages of the memory file would be one memory for parent and child, so the child maps them anew as its own.
+// Pages of the memory file would be one memory for parent and child, so the child maps them again as its own.
 static void start_afresh(void) {
   memory_make_private();
   descriptors_forget();

@@ -1,6 +1,6 @@
 // The process's mappings, read from /proc/self/maps each time.
 //
-// A remembered table would be wrong: programs unmap and map anew at the same address without this library
+// A remembered table would be wrong: programs unmap and map again at the same address without this library
 // noticing. Thread: any.
 #pragma once
 
