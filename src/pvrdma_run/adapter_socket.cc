@@ -12,7 +12,7 @@ Result<std::string> find_adapter_socket(const std::string& api_socket, const std
   client.set_address_family(AF_UNIX);
   client.set_connection_timeout(5);
   client.set_read_timeout(5);
-  const auto answer = client.Get("/v1/adapters");
+  const auto answer = client.Get("/v1/adapters", {{"Host", "localhost"}});
   if (!answer || answer->status != 200) {
     return fail(fmt::format(
         "the daemon at {} does not answer: start it, or name its API socket with --daemon", api_socket));

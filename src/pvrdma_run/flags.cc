@@ -39,6 +39,7 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
                  "10.99.0.2 for node 1 ...)")
       ->option_text("ADDRESS")
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   const std::pair<const char*, std::pair<Action, const char*>> actions[] = {
       {"--start", {Action::kStart, "start what the node needs, until --stop"}},
