@@ -76,6 +76,7 @@ function(pvrdma_install destination type file)
 endfunction()
 
 pvrdma_install("${PVRDMA_MANDIR}/man1" FILE docs/man/pvrdmactl.1)
+pvrdma_install("${PVRDMA_MANDIR}/man1" FILE docs/man/pvrdma-run.1)
 pvrdma_install("${PVRDMA_MANDIR}/man5" FILE docs/man/pvrdmad.toml.5)
 pvrdma_install("${PVRDMA_MANDIR}/man8" FILE docs/man/pvrdmad.8)
 pvrdma_install("${units}" FILE packaging/pvrdmad.service)
