@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "pvrdma_standin/flags.h"
+#include "sandbox/sandbox.h"
 
 namespace pvrdma::standin {
 namespace {
@@ -42,6 +43,29 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+#ifdef PVRDMA_INSTRUMENTED
+constexpr bool kIsInstrumented = true;  // sanitizers stop threads to find leaks, gcov writes files
+#else
+constexpr bool kIsInstrumented = false;
+#endif
+
+// Called before any program is served. From then on the stand-in writes no file and makes no socket but UNIX
+// ones.
+Result<void> confine(bool wanted) {
+  if (!wanted || kIsInstrumented) {
+    log::warn("pvrdma-standin: not confined: {}",
+              wanted ? "the instrumentation of this build makes system calls of its own" : "--no-sandbox");
+    return {};
+  }
+  const auto confined = sandbox::enter({.refusal = "pvrdma-standin: sandbox: refused system call",
+                                        .way_out = "give --no-sandbox to do without it"},
+                                       sandbox::allow_serving);
+  if (!confined) return Failure(confined.error());
+  if (*confined == sandbox::Confinement::kNoSeccomp)
+    log::warn("pvrdma-standin: not confined: this kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)");
+  return {};
+}
+
 int run(int argc, char** argv) {
   const Parsed parsed = parse_flags(argc, argv, PVRDMA_VERSION);
   if (!parsed.flags) return parsed.exit_code;
@@ -51,6 +75,7 @@ int run(int argc, char** argv) {
   raise_descriptor_limit();
   auto standin = StandIn::create(parsed.flags->options);
   if (!standin) return refuse(standin.error());
+  if (auto confined = confine(parsed.flags->sandbox); !confined) return refuse(confined.error());
   log::info("pvrdma-standin {}: lets processes use the adapter at {}: folder {}", PVRDMA_VERSION,
             parsed.flags->options.socket, parsed.flags->options.folder);
   switch ((*standin)->run(stop->get())) {

@@ -1,20 +1,13 @@
 #include "pvrdmad/sandbox.h"
 
-#include <asm/termbits.h>
-#include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <initializer_list>
 #include <linux/if_tun.h>
 #include <linux/netlink.h>
-#include <linux/sched.h>
 #include <linux/sockios.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
-#include <span>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -53,9 +46,8 @@ void allow_sockets(Rules& rules) {
 }
 
 void allow_opening(Rules& rules, const SandboxNeeds& needs) {
-  const std::uint64_t must_be_clear = needs.write_files    ? 0
-                                      : needs.open_devices ? kMakesFiles
-                                                           : kMakesFiles | O_ACCMODE;
+  if (!needs.write_files && !needs.open_devices) return;  // what it reads is allowed already
+  const std::uint64_t must_be_clear = needs.write_files ? 0 : kMakesFiles;
   rules.allow_if(SCMP_SYS(open), {is_masked(1, must_be_clear, 0)});
   rules.allow_if(SCMP_SYS(openat), {is_masked(2, must_be_clear, 0)});
 }
@@ -91,8 +83,9 @@ void add_rules(Rules& rules, const SandboxNeeds& needs) {
 }  // namespace
 
 Result<Confinement> enter_sandbox(const SandboxNeeds& needs) {
-  return sandbox::enter({.name = "pvrdmad", .way_out = "see sandbox in [daemon]"},
-                        [&needs](Rules& rules) { add_rules(rules, needs); });
+  return sandbox::enter(
+      {.refusal = "pvrdmad: sandbox: refused system call", .way_out = "see sandbox in [daemon]"},
+      [&needs](Rules& rules) { add_rules(rules, needs); });
 }
 
 }  // namespace pvrdma::daemon
