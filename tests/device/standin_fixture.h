@@ -21,10 +21,14 @@ namespace pvrdma::test {
 
 class RunningStandIn {
  public:
-  explicit RunningStandIn(const std::string& socket) : folder_("/tmp/pvrdma-standin-XXXXXX") {
+  explicit RunningStandIn(const std::string& socket, std::optional<Duration> idle_end = std::nullopt)
+      : folder_("/tmp/pvrdma-standin-XXXXXX") {
     if (::mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("no folder");
-    standin_ = must(standin::StandIn::create(
-        {.socket = socket, .folder = folder_, .addresses = {must(IpAddress::parse("10.99.0.1"))}}));
+    standin_ = must(standin::StandIn::create({.socket = socket,
+                                              .folder = folder_,
+                                              .addresses = {must(IpAddress::parse("10.99.0.1"))},
+                                              .group = {},
+                                              .idle_end = idle_end}));
     thread_ = std::thread([this] { end_ = standin_->run(stop_.get()); });
   }
   ~RunningStandIn() {

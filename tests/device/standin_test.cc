@@ -308,6 +308,14 @@ TEST_P(StandInTest, TellsProgramsThatTheAdapterIsGone) {
   EXPECT_EQ(standin_.join(), standin::End::kAdapterGone);
 }
 
+TEST_P(StandInTest, EndsWhenNobodyUsesItIfItIsTold) {
+  standin_.stop();
+  ServedHost host({.adapter_count = 1, .doorbells = GetParam()});
+  RunningStandIn standin(host.socket_path(0), std::chrono::milliseconds(500));
+  { const Program program(standin.folder()); }
+  EXPECT_EQ(standin.join(), standin::End::kIdle);
+}
+
 TEST_P(StandInTest, RendersTheDeviceAsFiles) {
   const auto text = [&](const std::string& path) {
     std::ifstream file(standin_.folder() + "/" + PVRDMA_WIRE_TREE_NAME + "/sys/class/" + path);
