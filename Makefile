@@ -21,7 +21,7 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help install uninstall dist deb deb-test oci rpm demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help run process-test install uninstall dist deb deb-test oci rpm demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -49,9 +49,12 @@ demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS
 	@$(MAKE) -j2 testbed programs
 	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
 
+run: setup programs  ## a program with an RDMA device on this machine: CMD="ib_write_bw", NODE=1 for a second device
+	@build/release/src/pvrdma_run/pvrdma-run $(if $(NODE),--node $(NODE)) $(CMD)
+
 install: setup-build  ## build the programs and install them: PREFIX (/usr/local), DESTDIR, STRIP=1
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target pvrdmad pvrdmactl
+	@cmake --build --preset release --target pvrdmad pvrdmactl pvrdma-run pvrdma-standin pvrdma-preload
 	@$(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR))) cmake --install build/release --prefix $(PREFIX) $(if $(STRIP),--strip)
 
 uninstall:  ## remove what make install has installed, with the same DESTDIR
@@ -71,6 +74,8 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@$(MAKE) -j2 testbed programs
 	@$(MAKE) ctest-unsanitized
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
+	$(call say,process tests)
+	@$(PYTEST) tests/process -m "not full"
 	$(call say,VM tests)
 	@$(PYTEST) tests/vm -m "not full"
 	$(call say,VM tests with trapped doorbells)
@@ -89,6 +94,8 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	@PVRDMA_SIM_SEEDS=500 build/apart/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
 	@tools/testbed/build --suite trixie --suite bookworm --suite forky
+	$(call say,process tests: many events under load)
+	@$(PYTEST) tests/process -m full
 	$(call say,VM tests of all guests)
 	@$(PYTEST) tests/vm -m full
 	$(call say,all VM tests with trapped doorbells)
@@ -107,6 +114,9 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	@$(MAKE) deb-test
 	@$(MAKE) fuzz
 	@$(MAKE) summary
+
+process-test: setup programs  ## only the tests of ordinary processes with adapters; needs no root and no VM
+	@$(PYTEST) tests/process -m "not full"
 
 vm-test: setup  ## only the VM tests
 	@$(MAKE) -j2 testbed programs

@@ -131,7 +131,8 @@ int probe_listener(const sockaddr_un& address) {
   const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno;
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return 0;
-  return errno == EAGAIN ? 0 : errno;  // EAGAIN: its backlog is full
+  // EAGAIN: its backlog is full. EPROTOTYPE: its sockets are of another type.
+  return errno == EAGAIN || errno == EPROTOTYPE ? 0 : errno;
 }
 
 Result<sockaddr_un> unix_address(std::string_view what, const std::string& path) {
@@ -160,7 +161,7 @@ Result<std::unique_ptr<UnixListener>> UnixListener::listen(std::string path, con
     return std::unique_ptr<UnixListener>(new UnixListener(std::move(path), std::move(earlier)));
   }
   earlier.reset();
-  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd socket(::socket(AF_UNIX, options.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return fail_errno(errno, name);
   // bind() takes the file's mode from the socket's.
   if (::fchmod(socket.get(), options.mode) != 0) return fail_errno(errno, name);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -35,6 +36,7 @@ class UnixListener {
     std::string_view what;  // as above
     mode_t mode;            // of the file, without the umask's bits; set before a client can connect
     int backlog;
+    int type = SOCK_STREAM;
     SocketOwner owner = {};  // if given, the umask does not apply; set before a client can connect
   };
 

@@ -1,5 +1,6 @@
 #include "driver/device.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kBindMtuBytes = 1024;  // what Linux always says
 constexpr std::uint32_t kNoVlan = 0xfff;
+constexpr std::size_t kWindowsMax = 511;  // the daemon's limit, without guest RAM
 
 constexpr std::uint64_t offset_of(abi::Register reg) {
   return static_cast<std::uint64_t>(reg);
@@ -80,6 +82,7 @@ Result<> Device::probe(const DeviceOptions& options) {
   cqs_.assign(caps_.max_cq, nullptr);
   uars_.assign(caps_.max_uar, false);
   uars_[0] = true;
+  windows_.assign(kWindowsMax, false);
   kernel_ = Context::kernel(*this);
 
   if (auto unmasked = write_register(abi::Register::kImr, abi::kImrAllEnabled); !unmasked) return unmasked;
@@ -192,25 +195,30 @@ std::optional<AsyncEvent> Device::wait_async_event(Duration timeout) {
   }
 }
 
+std::optional<std::uint32_t> Device::poll_notification() {
+  const ConsumerRing& ring = region_->notifications();
+  const std::byte* element = nullptr;
+  const RingStatus status = ring.front(element);
+  if (status == RingStatus::kBroken) ++oddities_.broken_rings;
+  if (status != RingStatus::kReady) return std::nullopt;
+  abi::Notification raw;
+  std::memcpy(&raw, element, sizeof(raw));
+  ring.consume();
+  return raw.info;
+}
+
 std::uint32_t Device::dispatch_notifications() {
   take_interrupts(event_fd(abi::Vector::kNotification));
-  const ConsumerRing& ring = region_->notifications();
   std::uint32_t count = 0;
-  const std::byte* element = nullptr;
-  RingStatus status;
-  while ((status = ring.front(element)) == RingStatus::kReady) {
-    abi::Notification raw;
-    std::memcpy(&raw, element, sizeof(raw));
-    ring.consume();
+  while (const auto handle = poll_notification()) {
     ++count;
-    CompletionQueue* cq = cqs_[raw.info % cqs_.size()];
+    CompletionQueue* cq = cqs_[*handle % cqs_.size()];
     if (cq != nullptr) {
       cq->notified();
     } else {
       ++oddities_.unknown_notifications;
     }
   }
-  if (status == RingStatus::kBroken) ++oddities_.broken_rings;
   return count;
 }
 
@@ -224,6 +232,13 @@ Device::Oddities Device::oddities() const {
   Oddities all = oddities_;
   if (commands_) all.unexpected_responses = commands_->unexpected_responses();
   return all;
+}
+
+Result<std::size_t> Device::take_window() {
+  const auto free = std::find(windows_.begin(), windows_.end(), false);
+  if (free == windows_.end()) return fail(ENOMEM, fmt::format("all {} DMA windows are taken", kWindowsMax));
+  *free = true;
+  return static_cast<std::size_t>(free - windows_.begin());
 }
 
 Result<std::uint32_t> Device::take_uar() {

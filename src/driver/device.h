@@ -76,6 +76,9 @@ class Device {
   std::optional<AsyncEvent> poll_async_event();
   std::optional<AsyncEvent> wait_async_event(Duration timeout);
 
+  // The handle in the oldest unread notification, if any. For callers that have no CompletionQueue objects.
+  std::optional<std::uint32_t> poll_notification();
+
   // Gives each notification to its CQ and returns the number of notifications. CompletionQueue::wait() does
   // so too.
   std::uint32_t dispatch_notifications();
@@ -107,6 +110,8 @@ class Device {
   std::uint64_t uar_pfn(std::uint32_t uar) const { return uar_bar_address_ / abi::kPageBytes + uar; }
   Result<std::uint32_t> take_uar();
   void give_uar_back(std::uint32_t uar) { uars_[uar] = false; }
+  Result<std::size_t> take_window();  // a number for a DmaWindow
+  void give_window_back(std::size_t window) { windows_[window] = false; }
 
  private:
   Device(std::unique_ptr<Bus> bus, const DeviceOptions& options);
@@ -126,6 +131,7 @@ class Device {
   std::vector<QueuePair*> qps_;        // borrowed, by handle
   std::vector<CompletionQueue*> cqs_;  // borrowed, by handle
   std::vector<bool> uars_;             // taken doorbell pages
+  std::vector<bool> windows_;          // taken numbers of DMA windows
   Oddities oddities_;
   bool ram_mapped_ = false;
   bool announced_ = false;

@@ -23,6 +23,9 @@ class VfioUserBus final : public Bus {
   static Result<std::unique_ptr<VfioUserBus>> create(std::unique_ptr<vfio_user::Client> client,
                                                      AreaUse doorbells = AreaUse::kMapped);
 
+  // The connection's socket, for a caller that waits for the daemon's end; -1: the connection has ended.
+  int socket_fd() const { return client_ ? client_->socket_fd() : -1; }
+
   // Ends the connection, as the death of this process would. Every later call fails with ENOTCONN.
   void disconnect() {
     client_.reset();

@@ -284,6 +284,12 @@ Result<void> Daemon::start() {
   return {};
 }
 
+bool Daemon::has_client() {
+  const auto snapshot = snapshots_->take_snapshot(snapshots::SnapshotDetail::kAdapters);
+  return !snapshot ||
+         std::ranges::any_of(snapshot->adapters, [](const auto& adapter) { return adapter.state != "off"; });
+}
+
 // Runs on the shard. Configures the transports first, because the fabric's connections continue over them at
 // once.
 void Daemon::apply(const cluster::ShardView& view) {

@@ -67,6 +67,9 @@ class Daemon {
   // Starts the threads. Called once. Errors: the kernel refuses to watch a socket.
   Result<void> start();
 
+  // Whether an adapter has a client, or the shard does not answer in time. Blocks; for main's thread.
+  bool has_client();
+
   // The certificates of [tcp] and [api]. Their functions block, so they are for main's thread.
   const tls::Certificates& certificates() const { return certificates_; }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fmt/core.h>
 #include <string>
+#include <utility>
 
 namespace pvrdma::daemon {
 
@@ -21,6 +22,17 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->option_text("KEY=VALUE,...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  control::CiSource ci;
+  CLI::Option* const ci_option = app.add_option("--ci", ci.adapters,
+                                                "serve this many adapters for processes of this user: node0, "
+                                                "node1 ...; without any client for a "
+                                                "minute, the daemon ends")
+                                     ->option_text("NUMBER");
+  CLI::Option* const runtime_option =
+      app.add_option("--runtime", ci.folder, "with --ci: the folder of the sockets")
+          ->option_text("FOLDER")
+          ->needs(ci_option);
+  ci_option->needs(runtime_option);
   app.add_option("--roce-link", sources.roce_links,
                  "link for the RoCE frames of the adapters: tap:DEVICE, xdp:DEVICE or stream:PATH")
       ->option_text("KIND:NAME")
@@ -48,9 +60,11 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
     fmt::print(stderr, "pvrdmad: {}: see pvrdmad --help\n", mistake.what());
     return Parsed{std::nullopt, kExitMistake};
   }
-  if (!sources.file && sources.adapter_flags.empty()) {
-    fmt::print(stderr,
-               "pvrdmad: there is nothing to serve: give --config FILE or --adapter: see pvrdmad --help\n");
+  if (ci_option->count() != 0) sources.ci = std::move(ci);
+  if (!sources.file && !sources.ci && sources.adapter_flags.empty()) {
+    fmt::print(
+        stderr,
+        "pvrdmad: there is nothing to serve: give --config FILE, --adapter or --ci: see pvrdmad --help\n");
     return Parsed{std::nullopt, kExitMistake};
   }
   return Parsed{std::move(flags), 0};

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 #include <fmt/core.h>
+#include <optional>
 #include <pthread.h>
 #include <signal.h>
 #include <string>
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "base/log_format.h"
 #include "base/socket_owner.h"
+#include "base/time.h"
 #include "control/config/config.h"
 #include "device/eventfd_signal.h"
 #include "guestmem/sigbus.h"
@@ -58,20 +60,29 @@ bool stop_asked() {
   return ::sigismember(&pending, SIGTERM) == 1 || ::sigismember(&pending, SIGINT) == 1;
 }
 
-// Until a signal that stops the daemon. SIGHUP takes new certificates. Their ends are looked at once a day.
-const char* serve_until_stopped(const tls::Certificates& certificates, const sigset_t& signals) {
+// Until a signal that stops the daemon, or until no adapter has had a client for `idle_end`. SIGHUP takes new
+// certificates. Their ends are looked at once a day.
+const char* serve_until_stopped(Daemon& daemon, std::optional<Duration> idle_end, const sigset_t& signals) {
   constexpr std::time_t kDayS = 86400;
+  constexpr std::time_t kIdleLookS = 5;
+  const SteadyClock clock;
   std::time_t next_look_s = 0;
+  Instant last_client = clock.now();
   while (true) {
     const std::time_t now_s = std::time(nullptr);
     if (now_s >= next_look_s) {
-      certificates.warn_of_end(static_cast<std::uint64_t>(now_s));
+      daemon.certificates().warn_of_end(static_cast<std::uint64_t>(now_s));
       next_look_s = now_s + kDayS;
     }
-    const timespec patience{.tv_sec = std::min(next_look_s - now_s, kDayS), .tv_nsec = 0};
+    if (idle_end) {
+      if (daemon.has_client()) last_client = clock.now();
+      if (clock.now() - last_client >= *idle_end) return "no client";
+    }
+    const timespec patience{.tv_sec = std::min(next_look_s - now_s, idle_end ? kIdleLookS : kDayS),
+                            .tv_nsec = 0};
     switch (::sigtimedwait(&signals, nullptr, &patience)) {
       case SIGHUP:
-        certificates.reload();
+        daemon.certificates().reload();
         next_look_s = 0;
         break;
       case SIGINT:
@@ -143,8 +154,8 @@ int serve(const control::Config& config, keep::DescriptorStore* store, const sig
             membership(config), config.daemon.api_socket);
   keep::notify("READY=1");
 
-  const char* signal = serve_until_stopped((*daemon)->certificates(), signals);
-  log::info("pvrdmad: stopping because of {}", signal);
+  const char* reason = serve_until_stopped(**daemon, config.daemon.idle_end, signals);
+  log::info("pvrdmad: stopping because of {}", reason);
   keep::notify("STOPPING=1");
   daemon->reset();
   log::info("pvrdmad: stopped");

@@ -67,6 +67,10 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  // The connected socket, for a caller that waits for the server's end; -1 after the client gave up.
+  // Borrowed.
+  int socket_fd() const { return socket_ ? socket_->fd() : -1; }
+
   Result<DeviceInfo> device_info();
 
   // Repeats the request with a larger reply if the region has a list of mappable areas.

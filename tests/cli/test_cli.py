@@ -149,7 +149,7 @@ def test_a_mistake_in_the_file_is_one_sentence(case: str, check: list[str], tmp_
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
-    ([], "there is nothing to serve: give --config FILE or --adapter: see pvrdmad --help"),
+    ([], "there is nothing to serve: give --config FILE, --adapter or --ci: see pvrdmad --help"),
     (["--bogus"], "The following argument was not expected: --bogus: see pvrdmad --help"),
     (["--config", "/nowhere/x"], "cannot read the configuration /nowhere/x: No such file or directory"),
     (["--adapter", "VM-01"], '--adapter VM-01: "VM-01" is not KEY=VALUE: write '

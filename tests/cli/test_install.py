@@ -26,7 +26,7 @@ PREFIXES = ["/usr", "/usr/local", "/opt/pvrdma"]
 _PATH = re.compile(r"(?<![\w./:%>$*-])/(?:usr|etc|opt|tmp|home)/[\w./@%+-]*\w")
 # Paths that an installed file may name and that the installation does not bring.
 _OTHERS = re.compile(r"/usr/bin/env|/usr/sbin/nft|/etc/nftables\.conf|/etc/libvirt/.*|/etc/prometheus/.*|/tmp/(?:api|[12])\.sock")
-_BINARIES = {"pvrdmad", "pvrdmactl"}
+_BINARIES = {"pvrdmad", "pvrdmactl", "pvrdma-run", "pvrdma-standin"}
 # What systemd-sysusers would do to this machine is a test of its own, in a machine that is thrown away.
 # 3: the service neither runs nor is enabled, whatever this machine's systemd says.
 _FAKE = '#!/bin/sh\necho "$0 $*" >>"{log}"\ncase $1 in is-*) exit 3 ;; esac\n'
@@ -83,7 +83,7 @@ def wrong_paths(root: Path, folder: Path, configuration: str) -> list[str]:
     """Paths in the texts below `folder` at which nothing is, seen from `root`. Below `configuration` the admin makes files."""
     wrong = []
     for path in sorted(folder.rglob("*")):
-        if path.is_dir() or path.name in _BINARIES and path.parent.name.endswith("bin"):
+        if path.is_dir() or path.suffix == ".so" or path.name in _BINARIES and path.parent.name.endswith("bin"):
             continue
         for named in _PATH.findall(path.read_text(encoding="utf-8")):
             admins = named.startswith(f"{configuration}/") and (root / configuration.lstrip("/")).is_dir()

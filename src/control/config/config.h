@@ -56,6 +56,8 @@ struct DaemonConfig {
   // The shard's thread runs only on this core, and never sleeps while there are doorbells to poll. A thread
   // can be bound to the core. Empty: the thread runs on any core.
   std::optional<std::uint32_t> dedicated_core;
+  // The daemon ends when no adapter has had a client for so long. Empty: it serves until a signal.
+  std::optional<Duration> idle_end;
 };
 
 // Absolute paths of PEM files.
@@ -105,10 +107,19 @@ struct Config {
   std::vector<RoceConfig> roce;  // each segment may occur only once
 };
 
+// Adapters for the processes of one user, instead of a file: node0, node1 ..., with mapped doorbells, whose
+// sockets and the API's are in one folder.
+struct CiSource {
+  std::int64_t adapters = 0;
+  std::string folder;
+};
+inline constexpr std::int64_t kCiAdaptersMax = 64;
+
 // The sources of a configuration. Flags are applied after the file: they override its [daemon] and add
 // adapters and links.
 struct ConfigSources {
   std::optional<std::string> file;  // path
+  std::optional<CiSource> ci;
   // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi][,doorbells=mapped][,mtu=9000][,qps=64]"
   std::vector<std::string> adapter_flags;
   std::vector<std::string> roce_links;  // "tap:pvroce0", for the daemon's own adapters

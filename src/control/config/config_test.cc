@@ -517,6 +517,29 @@ TEST_F(ConfigTest, NamesTheFlagThatIsWrong) {
                 kVm01Flag + " has it, choose another");
 }
 
+TEST_F(ConfigTest, CiServesAdaptersInOneFolder) {
+  const auto config = load_config({.ci = CiSource{.adapters = 3, .folder = "/run/user/1000/pvrdma"}});
+  ASSERT_TRUE(config) << config.error().message;
+  ASSERT_EQ(config->adapters.size(), 3U);
+  EXPECT_EQ(config->adapters[2].name, "node2");
+  EXPECT_EQ(config->adapters[2].socket, "/run/user/1000/pvrdma/node2.sock");
+  EXPECT_EQ(config->adapters[2].mac, (Mac{0x52, 0x54, 0x00, 0xc1, 0x00, 0x02}));
+  EXPECT_EQ(config->adapters[2].hardware_version, HardwareVersion::k18);
+  EXPECT_EQ(config->daemon.api_socket, "/run/user/1000/pvrdma/api.sock");
+  EXPECT_TRUE(config->daemon.fault_injection);
+  EXPECT_EQ(config->daemon.spin, std::chrono::microseconds(20));
+  EXPECT_EQ(config->daemon.idle_end, Duration(std::chrono::seconds(60)));
+}
+
+TEST_F(ConfigTest, RefusesBadCiFlags) {
+  EXPECT_EQ(mistake(load_config({.ci = CiSource{.adapters = 0, .folder = "/tmp"}})),
+            "--ci 0 is not a number of adapters: allowed are 1 to 64");
+  EXPECT_EQ(mistake(load_config({.ci = CiSource{.adapters = 65, .folder = "/tmp"}})),
+            "--ci 65 is not a number of adapters: allowed are 1 to 64");
+  EXPECT_EQ(mistake(load_config({.ci = CiSource{.adapters = 1, .folder = "here"}})),
+            "--runtime \"here\" is not an absolute path: --ci needs a folder for its sockets");
+}
+
 TEST_F(ConfigTest, TakesEachNumberOfTheTableByFlag) {
   std::vector<std::string_view> numbers;
   schema::for_each_field<AdapterTable>([&](const auto& field) {

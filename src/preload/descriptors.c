@@ -1,0 +1,81 @@
+#include "preload/descriptors.h"
+
+#include <string.h>
+
+#include "preload/channel.h"
+#include "preload/held.h"
+#include "preload/pool.h"
+#include "preload/raw.h"
+
+enum {
+  kNumbers = 65536,
+};
+
+int highest_descriptor = -1;
+static struct descriptor* table[kNumbers];
+
+struct descriptor* descriptor_of(int fd) {
+  if (!is_maybe_ours(fd)) return NULL;
+  struct descriptor* const found = __atomic_load_n(&table[fd], __ATOMIC_ACQUIRE);
+  if (found == NULL) return NULL;
+  struct stat status;
+  if (raw_fstat(fd, &status) == 0 && status.st_ino == found->inode && status.st_dev == found->device)
+    return found;
+  return NULL;
+}
+
+static void set_number(int fd, struct descriptor* descriptor) {
+  __atomic_store_n(&table[fd], descriptor, __ATOMIC_RELEASE);
+  if (fd > highest_descriptor) __atomic_store_n(&highest_descriptor, fd, __ATOMIC_RELEASE);
+}
+
+struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {
+  struct stat status;
+  if (fd < 0 || fd >= kNumbers || raw_fstat(fd, &status) != 0) return NULL;
+  descriptor_drop(fd);
+  struct descriptor* const added = pool_take(sizeof *added);
+  if (added == NULL) return NULL;
+  *added = (struct descriptor){
+      .kind = kind, .uses = 1, .device = status.st_dev, .inode = status.st_ino, .doorbell_fd = -1};
+  set_number(fd, added);
+  return added;
+}
+
+void descriptor_copy(int from, int to) {
+  if (!is_maybe_ours(from) && !is_maybe_ours(to)) return;
+  struct descriptor* const copied = descriptor_of(from);
+  descriptor_drop(to);
+  if (copied == NULL || to < 0 || to >= kNumbers) return;
+  ++copied->uses;
+  set_number(to, copied);
+}
+
+static void close_file(const struct descriptor* file) {
+  if (file->doorbell_fd >= 0) raw_close(file->doorbell_fd);
+  channel_prepare(PVRDMA_WIRE_CLOSE_FILE)->request.file = file->number;
+  channel_ask(-1);
+  held_remove_file(file->number);
+}
+
+void descriptor_drop(int fd) {
+  if (!is_maybe_ours(fd) || table[fd] == NULL) return;
+  struct descriptor* const dropped = table[fd];
+  set_number(fd, NULL);
+  if (--dropped->uses != 0) return;
+  if (dropped->kind == kUverbsFile) close_file(dropped);
+  pool_give(dropped, sizeof *dropped);
+}
+
+void descriptors_drop_range(unsigned first, unsigned last) {
+  for (unsigned fd = first; fd <= last && is_maybe_ours((int)fd); ++fd) descriptor_drop((int)fd);
+}
+
+void descriptors_forget(void) {
+  for (int fd = 0; fd <= highest_descriptor; ++fd) {
+    if (table[fd] != NULL && table[fd]->doorbell_fd >= 0) {
+      raw_close(table[fd]->doorbell_fd);
+      table[fd]->doorbell_fd = -1;
+    }
+    table[fd] = NULL;
+  }
+}

@@ -1,0 +1,41 @@
+// The process's file descriptors that are ours: uverbs files and channels of events.
+//
+// descriptor_of() is the test that every wrapper makes first: one comparison in a process without descriptors
+// of ours. Thread: descriptor_of() and is_maybe_ours() any; the others under lock.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum descriptor_kind { kUverbsFile, kCompletionChannel, kAsyncChannel };
+
+struct descriptor {
+  enum descriptor_kind kind;
+  uint32_t uses;  // descriptor numbers that mean it
+  dev_t device;   // of what the number must still mean: the program may have closed it without our knowledge
+  ino_t inode;
+  uint32_t number;           // the stand-in's: of a file, of a completion channel
+  int doorbell_fd;           // of a file with a context; -1: none
+  uint64_t doorbell_offset;  // of the context's page
+  bool fatal_was_read;       // of an asynchronous channel whose stand-in is gone
+};
+
+extern int highest_descriptor __attribute__((visibility("hidden")));  // -1: there has never been one
+
+static inline bool is_maybe_ours(int fd) {
+  return fd <= __atomic_load_n(&highest_descriptor, __ATOMIC_ACQUIRE) && fd >= 0;
+}
+
+// Returns NULL if the number is not ours (any more).
+struct descriptor* descriptor_of(int fd);
+// Takes an open number as ours. Returns NULL without memory, or if the number is too high.
+struct descriptor* descriptor_add(int fd, enum descriptor_kind kind);
+// `to` means the same as `from` now; if `from` is not ours, `to` is not either.
+void descriptor_copy(int from, int to);
+// The number is about to be closed. Its last number closes a uverbs file at the stand-in.
+void descriptor_drop(int fd);
+// Numbers [first, last] are about to be closed.
+void descriptors_drop_range(unsigned first, unsigned last);
+// In the child of a fork: its copies are ordinary descriptors.
+void descriptors_forget(void);

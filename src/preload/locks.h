@@ -1,0 +1,8 @@
+// The library's one lock: around the connection to the stand-in, and around all that belongs to it (memory
+// file, descriptors, counted events). Nobody holds it while waiting for an event. Thread: any.
+#pragma once
+
+void lock(void);
+void unlock(void);
+// In the child of a fork, which has only the thread that called fork().
+void renew_lock(void);

@@ -1,0 +1,182 @@
+#include "preload/sharing.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "preload/maps.h"
+#include "preload/memory_file.h"
+#include "preload/other_stack.h"
+#include "preload/pool.h"
+#include "preload/raw.h"
+#include "preload/writers.h"
+
+enum {
+  kPartsMax = 8192,
+};
+
+// One mapping's share of a range.
+struct part {
+  uintptr_t start;
+  uintptr_t end;
+  uint64_t offset;  // in the file, if is_shared
+  int protection;
+  bool is_shared;  // it is the memory file already
+};
+
+struct parts {
+  struct part* list;
+  size_t count;
+  uintptr_t start;
+  uintptr_t end;
+  uintptr_t covered;  // everything before this address
+  int error;
+};
+
+static bool add_part(const struct mapping* mapping, void* context) {
+  struct parts* const parts = context;
+  const uintptr_t start = mapping->start > parts->start ? mapping->start : parts->start;
+  const uintptr_t end = mapping->end < parts->end ? mapping->end : parts->end;
+  const bool is_shared = memory_is_mapped_by(mapping);
+  if (start != parts->covered) {
+    parts->error = EFAULT;
+  } else if (parts->count == kPartsMax) {
+    parts->error = ENOMEM;
+  } else if (!is_shared && (mapping->shared || mapping->special || !(mapping->protection & PROT_READ))) {
+    log_line(false, "memory at %#lx cannot be registered: it belongs to the mapping %#lx-%#lx %s", start,
+             mapping->start, mapping->end, mapping->name);
+    parts->error = EFAULT;
+  }
+  if (parts->error != 0) return false;
+  parts->list[parts->count++] = (struct part){.start = start,
+                                              .end = end,
+                                              .offset = mapping->offset + (start - mapping->start),
+                                              .protection = mapping->protection,
+                                              .is_shared = is_shared};
+  parts->covered = end;
+  return true;
+}
+
+static uintptr_t page_floor(uintptr_t address) {
+  return address & ~(uintptr_t)(kPageBytes - 1);
+}
+
+struct exchange_pages {
+  uintptr_t at;
+  size_t bytes;
+  int protection;
+  bool to_file;
+  int fd;
+  uint64_t offset;
+  int error;
+};
+
+// Copies the pages to new ones and puts those in their place. Runs on a stack that is not part of them.
+static void exchange_pages(void* argument) {
+  struct exchange_pages* const job = argument;
+  char* const fresh =
+      job->to_file
+          ? raw_mmap(NULL, job->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, job->fd, (off_t)job->offset)
+          : raw_mmap(NULL, job->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) {
+    job->error = ENOMEM;
+    return;
+  }
+  struct stopped_writers writers;
+  job->error = stop_writers(job->at, job->bytes, &writers);
+  if (job->error == 0) {
+    memcpy(fresh, (const void*)job->at, job->bytes);  // NOLINT
+    const bool plain = job->protection == (PROT_READ | PROT_WRITE);
+    if ((!plain && raw_mprotect(fresh, job->bytes, job->protection) != 0) ||
+        !raw_mremap_over(fresh, job->bytes, job->at)) {
+      job->error = ENOMEM;
+    }
+    let_writers_go(&writers);
+  }
+  if (job->error != 0) raw_munmap(fresh, job->bytes);
+}
+
+static int exchange_on_fitting_stack(struct exchange_pages* job) {
+  const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  const uintptr_t margin = 256 * 1024;  // the stack may grow by this much while it is exchanged
+  if (here + margin >= job->at && here < job->at + job->bytes + margin) {
+    if (!run_on_other_stack(exchange_pages, job)) return ENOMEM;
+  } else {
+    exchange_pages(job);
+  }
+  return job->error;
+}
+
+static int share_part(const struct part* part, struct run_list* list) {
+  if (part->is_shared) return run_list_add(list, part->offset, part->end - part->start);
+  for (uintptr_t at = part->start; at < part->end;) {
+    const size_t left = part->end - at;
+    const size_t bytes = left < MEMORY_TAKE_BYTES_MAX ? left : (size_t)MEMORY_TAKE_BYTES_MAX;
+    struct exchange_pages job = {.at = at, .bytes = bytes, .protection = part->protection, .to_file = true};
+    int error = memory_take(bytes, &job.offset);
+    if (error != 0) return error;
+    job.fd = memory_fd();
+    error = exchange_on_fitting_stack(&job);
+    if (error != 0) {
+      memory_give(job.offset, bytes);
+      return error;
+    }
+    error = run_list_add(list, job.offset, bytes);
+    if (error != 0) return error;
+    at += bytes;
+  }
+  return 0;
+}
+
+static int find_parts(uintptr_t start, uint64_t length, struct parts* parts) {
+  *parts = (struct parts){.start = page_floor(start), .covered = page_floor(start)};
+  if (length == 0 || start + length < start || start + length > UINTPTR_MAX - kPageBytes) return EINVAL;
+  parts->end = page_floor(start + length + kPageBytes - 1);
+  parts->list = pool_take(kPartsMax * sizeof parts->list[0]);
+  return parts->list != NULL ? 0 : ENOMEM;
+}
+
+static void drop_parts(struct parts* parts) {
+  pool_give(parts->list, kPartsMax * sizeof parts->list[0]);
+}
+
+int share_range(uintptr_t start, uint64_t length, struct run_list* list) {
+  struct parts parts;
+  int error = find_parts(start, length, &parts);
+  if (error != 0) return error;
+  error = visit_mappings(parts.start, parts.end, add_part, &parts);
+  if (error == 0) error = parts.error;
+  if (error == 0 && parts.covered != parts.end) error = EFAULT;
+  for (size_t i = 0; i < parts.count && error == 0; ++i) error = share_part(&parts.list[i], list);
+  drop_parts(&parts);
+  return error;
+}
+
+static bool add_own_part(const struct mapping* mapping, void* context) {
+  struct parts* const parts = context;
+  if (!memory_is_mapped_by(mapping)) return true;
+  parts->covered = mapping->start > parts->start ? mapping->start : parts->start;
+  return add_part(mapping, parts);
+}
+
+// Exchanges the longest pieces that nothing pins.
+static void unshare_part(const struct part* part) {
+  uintptr_t at = part->start;
+  while (at < part->end) {
+    uintptr_t end = at;
+    while (end < part->end && !memory_is_pinned(part->offset + (end - part->start))) end += kPageBytes;
+    if (end > at && (part->protection & PROT_READ)) {
+      struct exchange_pages job = {.at = at, .bytes = end - at, .protection = part->protection};
+      const int error = exchange_on_fitting_stack(&job);
+      if (error == 0) memory_give(part->offset + (at - part->start), end - at);
+    }
+    at = end + kPageBytes;
+  }
+}
+
+void unshare_range(uintptr_t start, uint64_t length) {
+  struct parts parts;
+  if (find_parts(start, length, &parts) != 0) return;
+  visit_mappings(parts.start, parts.end, add_own_part, &parts);
+  for (size_t i = 0; i < parts.count; ++i) unshare_part(&parts.list[i]);
+  drop_parts(&parts);
+}

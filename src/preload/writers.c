@@ -1,0 +1,68 @@
+#include "preload/writers.h"
+
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "preload/memory_file.h"
+#include "preload/raw.h"
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+static bool has_one_thread(void) {
+  char text[512];
+  const int fd = raw_openat(AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const ssize_t got = raw_read(fd, text, sizeof text - 1);
+  raw_close(fd);
+  if (got <= 0) return false;
+  text[got] = '\0';
+  const char* at = strrchr(text, ')');  // the program's name may have anything else
+  for (int field = 2; at != NULL && field < 20; ++field) at = strchr(at + 1, ' ');
+  return at != NULL && strtol(at, NULL, 10) == 1;
+}
+
+static int protect(int fd, uintptr_t start, size_t bytes, uint64_t mode) {
+  struct uffdio_writeprotect range = {.range = {start, bytes}, .mode = mode};
+  return syscall(SYS_ioctl, fd, UFFDIO_WRITEPROTECT, &range) == 0 ? 0 : errno;
+}
+
+static int watch(int fd, uintptr_t start, size_t bytes) {
+  struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+  if (syscall(SYS_ioctl, fd, UFFDIO_API, &api) != 0) return errno;
+  struct uffdio_register range = {.range = {start, bytes}, .mode = UFFDIO_REGISTER_MODE_WP};
+  if (syscall(SYS_ioctl, fd, UFFDIO_REGISTER, &range) != 0) return errno;
+  // Only pages that are there can be protected; reading makes them.
+  for (size_t at = 0; at < bytes; at += kPageBytes) (void)*(volatile const char*)(start + at);  // NOLINT
+  return protect(fd, start, bytes, UFFDIO_WRITEPROTECT_MODE_WP);
+}
+
+int stop_writers(uintptr_t start, size_t bytes, struct stopped_writers* writers) {
+  *writers = (struct stopped_writers){.fd = -1, .start = start, .bytes = bytes};
+  if (has_one_thread()) return 0;
+  // This thread writes to its thread-local memory meanwhile, and nobody would let it go.
+  const uintptr_t own = (uintptr_t)&errno;
+  if (own >= start && own < start + bytes) return EFAULT;
+  writers->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+  const int error = writers->fd < 0 ? errno : watch(writers->fd, start, bytes);
+  if (error == 0) return 0;
+  if (writers->fd >= 0) raw_close(writers->fd);
+  writers->fd = -1;
+  log_line(false,
+           "other threads cannot be stopped from writing to %#lx while it is registered (userfaultfd: %s): "
+           "a store at that moment may be lost",
+           start, strerror(error));
+  return 0;
+}
+
+void let_writers_go(struct stopped_writers* writers) {
+  if (writers->fd < 0) return;
+  protect(writers->fd, writers->start, writers->bytes, 0);  // without effect on exchanged pages
+  struct uffdio_range range = {writers->start, writers->bytes};
+  syscall(SYS_ioctl, writers->fd, UFFDIO_WAKE, &range);
+  raw_close(writers->fd);
+}

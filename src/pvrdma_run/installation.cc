@@ -1,0 +1,42 @@
+#include "pvrdma_run/installation.h"
+
+#include <filesystem>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <initializer_list>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+namespace pvrdma::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Searches folders relative to this program's own.
+Result<std::string> find(const fs::path& own, const char* name, std::initializer_list<const char*> folders) {
+  std::vector<std::string> tried;
+  for (const char* folder : folders) {
+    const fs::path path = (own / folder / name).lexically_normal();
+    if (::access(path.c_str(), R_OK) == 0) return path.string();
+    tried.push_back(path.string());
+  }
+  return fail(fmt::format("{} is missing: it should be one of {}", name, fmt::join(tried, ", ")));
+}
+
+}  // namespace
+
+Result<Installation> find_installation() {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (error) return fail_errno(error.value(), "reading /proc/self/exe");
+  auto daemon = find(own, "pvrdmad", {"../sbin", "../pvrdmad", "."});
+  if (!daemon) return Failure(daemon.error());
+  auto standin = find(own, "pvrdma-standin", {"../sbin", "../pvrdma_standin", "."});
+  if (!standin) return Failure(standin.error());
+  auto library = find(own, "libpvrdma-preload.so", {"../" PVRDMA_LIBRARY_FOLDER, "../preload", "."});
+  if (!library) return Failure(library.error());
+  return Installation{*std::move(daemon), *std::move(standin), *std::move(library)};
+}
+
+}  // namespace pvrdma::run

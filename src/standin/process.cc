@@ -1,0 +1,204 @@
+#include "standin/process.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/core.h>
+
+#include "base/log.h"
+#include "standin/gid_list.h"
+
+namespace pvrdma::standin {
+namespace {
+
+union ControlBuffer {
+  std::array<char, CMSG_SPACE(PVRDMA_WIRE_MAX_FDS * sizeof(int))> bytes;
+  cmsghdr aligned;
+};
+
+// Takes over all descriptors of a message, which may have fewer than `out` has room for.
+void take_descriptors(msghdr& message, std::span<Fd> out) {
+  std::size_t count = 0;
+  for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
+    if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t held = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < held; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(each) + i * sizeof(int), sizeof(fd));
+      Fd owned(fd);
+      if (count < out.size()) out[count++] = std::move(owned);
+    }
+  }
+}
+
+void attach(msghdr& message, ControlBuffer& control, std::span<const int> fds) {
+  if (fds.empty()) return;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(fds.size_bytes());
+  std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+}
+
+// The one thread's buffer: each request is executed before the next one is read.
+std::span<std::byte> request_buffer() {
+  alignas(8) static std::array<std::byte, kRequestBytesMax> buffer;
+  return buffer;
+}
+
+}  // namespace
+
+Process::Process(Adapter& adapter, Fd socket)
+    : adapter_(adapter), socket_(std::move(socket)), windows_(adapter.device()) {
+  socklen_t bytes = sizeof(peer_);
+  (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer_, &bytes);
+}
+
+bool Process::serve_one() {
+  const std::span<std::byte> buffer = request_buffer();
+  ControlBuffer control{};
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = control.bytes.size();
+  const ssize_t received = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (received < 0) return errno == EAGAIN || errno == EINTR;
+  if (received == 0) return false;
+  Descriptors descriptors;
+  take_descriptors(message, descriptors);
+  const auto request = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0
+                           ? parse_request(buffer.first(static_cast<std::size_t>(received)))
+                           : std::nullopt;
+  if (!request) {
+    log::warn("standin: process {} broke the protocol: its connection is closed", peer_.pid);
+    return false;
+  }
+  Answer answer;
+  answer.header.fd_field = PVRDMA_WIRE_NO_FIELD;
+  if (auto done = execute(*request, descriptors, answer); !done) {
+    const std::uint64_t version = answer.header.value;
+    answer = Answer{};
+    answer.header.error = adapter_.errno_of(done.error());
+    answer.header.fd_field = PVRDMA_WIRE_NO_FIELD;
+    answer.header.value = version;
+    log::debug("standin: process {}: refused with {}: {}", peer_.pid, answer.header.error,
+               done.error().message);
+  }
+  return send(answer);
+}
+
+Result<> Process::execute(const Request& request, const Descriptors& descriptors, Answer& answer) {
+  if (!greeted_) return hello(request, answer);
+  if (adapter_.is_lost() && request.header.type != PVRDMA_WIRE_CLOSE_FILE)
+    return fail(EIO, "the adapter is gone");
+  switch (request.header.type) {
+    case PVRDMA_WIRE_OPEN_FILE:
+      return open_file(answer);
+    case PVRDMA_WIRE_CLOSE_FILE:
+      return close_file(request);
+    case PVRDMA_WIRE_ADD_WINDOW: {
+      const auto added = windows_.add(descriptors[0].get(), request.header.value0, request.header.value1);
+      if (!added) return Failure(added.error());
+      answer.header.value = *added;
+      return {};
+    }
+    case PVRDMA_WIRE_COMMAND:
+      return command(request, answer);
+    case PVRDMA_WIRE_DOORBELL: {
+      const auto file = file_of(request);
+      if (!file) return Failure(file.error());
+      return (*file)->ring(request.header.value0, request.header.value1);
+    }
+    case PVRDMA_WIRE_RESOLVE_GID: {
+      abi::Gid gid;
+      std::memcpy(gid.raw.data(), &request.header.value0, 8);
+      std::memcpy(gid.raw.data() + 8, &request.header.value1, 8);
+      const abi::Mac mac = mac_of(gid);
+      std::memcpy(&answer.header.value, mac.raw.data(), mac.raw.size());
+      return {};
+    }
+    case PVRDMA_WIRE_HELLO:
+      return fail(EINVAL, "a second HELLO");
+    default:
+      return fail(EINVAL, fmt::format("there is no request of type {}", request.header.type));
+  }
+}
+
+Result<> Process::hello(const Request& request, Answer& answer) {
+  const pvrdma_wire_request& header = request.header;
+  if (header.type != PVRDMA_WIRE_HELLO || header.value0 != PVRDMA_WIRE_MAGIC)
+    return fail(EINVAL, "the first request is not HELLO");
+  if (header.value1 != PVRDMA_WIRE_VERSION) {
+    log::warn(
+        "standin: process {} has a library of protocol version {}, not {}: install the same version of both",
+        peer_.pid, header.value1, static_cast<int>(PVRDMA_WIRE_VERSION));
+    answer.header.value = PVRDMA_WIRE_VERSION;
+    return fail(EPROTONOSUPPORT, "the versions differ");
+  }
+  greeted_ = true;
+  answer.header.value = adapter_.is_mapped() ? PVRDMA_WIRE_MAPPED : 0;
+  return {};
+}
+
+Result<> Process::open_file(Answer& answer) {
+  auto place = std::find(files_.begin(), files_.end(), nullptr);
+  if (place == files_.end()) {
+    if (files_.size() == PVRDMA_WIRE_MAX_FILES)
+      return fail(EMFILE, fmt::format("the process has {} uverbs files open", files_.size()));
+    place = files_.emplace(files_.end());
+  }
+  *place = std::make_unique<OpenFile>(adapter_, windows_);
+  answer.header.file = static_cast<std::uint32_t>(place - files_.begin());
+  return {};
+}
+
+Result<OpenFile*> Process::file_of(const Request& request) const {
+  const std::uint32_t number = request.header.file;
+  if (number >= files_.size() || !files_[number])
+    return fail(EBADF, fmt::format("the process has no uverbs file {}", number));
+  return files_[number].get();
+}
+
+Result<> Process::close_file(const Request& request) {
+  if (auto file = file_of(request); !file) return Failure(std::move(file.error()));
+  files_[request.header.file].reset();
+  return {};
+}
+
+Result<> Process::command(const Request& request, Answer& answer) {
+  const auto file = file_of(request);
+  if (!file) return Failure(file.error());
+  const auto parsed = parse_uverbs_command(request.command);
+  if (!parsed) return fail(EINVAL, "a uverbs command whose lengths contradict each other");
+  if (auto done = (*file)->execute(*parsed, request.runs, answer.uverbs); !done) return done;
+  answer.header.value = answer.uverbs.value;
+  answer.header.response_address = answer.uverbs.response_address;
+  answer.header.user_handle = answer.uverbs.user_handle;
+  answer.header.response_bytes = answer.uverbs.response_bytes;
+  answer.header.fd_field = answer.uverbs.fd_field;
+  return {};
+}
+
+// False: the program does not read its answers, or has ended.
+bool Process::send(const Answer& answer) const {
+  pvrdma_wire_answer header = answer.header;
+  std::array<iovec, 2> parts{
+      iovec{&header, sizeof(header)},
+      iovec{const_cast<std::byte*>(answer.uverbs.response.data()), answer.uverbs.response_bytes}};
+  std::array<int, PVRDMA_WIRE_MAX_FDS> fds{};
+  std::size_t count = 0;
+  if (answer.uverbs.channel) fds[count++] = answer.uverbs.channel.get();
+  if (answer.uverbs.doorbell_file >= 0) fds[count++] = answer.uverbs.doorbell_file;
+  ControlBuffer control{};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  attach(message, control, std::span(fds).first(count));
+  return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+}  // namespace pvrdma::standin

@@ -1,0 +1,55 @@
+// Process: one program's connection to the stand-in: its uverbs files and its memory windows. When it ends,
+// for whatever reason, nothing of it is left on the device.
+//
+// Thread: one at a time; blocks until the device has answered, never on the program.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <sys/socket.h>
+#include <vector>
+
+#include "base/fd.h"
+#include "standin/adapter.h"
+#include "standin/memory_windows.h"
+#include "standin/open_file.h"
+#include "standin/request.h"
+
+namespace pvrdma::standin {
+
+class Process {
+ public:
+  // `adapter` is borrowed and outlives the process. `socket` is connected, of type SOCK_SEQPACKET.
+  Process(Adapter& adapter, Fd socket);
+
+  int fd() const { return socket_.get(); }
+  const ucred& peer() const { return peer_; }
+
+  // Answers one request, if one has come. False: the connection has ended, or broke the protocol.
+  bool serve_one();
+
+ private:
+  struct Answer {
+    pvrdma_wire_answer header{};
+    UverbsAnswer uverbs;
+  };
+  using Descriptors = std::array<Fd, PVRDMA_WIRE_MAX_FDS>;
+
+  Result<> execute(const Request& request, const Descriptors& descriptors, Answer& answer);
+  Result<> hello(const Request& request, Answer& answer);
+  Result<> open_file(Answer& answer);
+  Result<> close_file(const Request& request);
+  Result<> command(const Request& request, Answer& answer);
+  Result<OpenFile*> file_of(const Request& request) const;
+  bool send(const Answer& answer) const;
+
+  Adapter& adapter_;
+  const Fd socket_;
+  ucred peer_{};
+  bool greeted_ = false;
+  MemoryWindows windows_;                         // outlive files_
+  std::vector<std::unique_ptr<OpenFile>> files_;  // by number; null: free
+};
+
+}  // namespace pvrdma::standin

@@ -1,0 +1,41 @@
+"""Fixtures: a machine of one user, and TCP ports that nobody uses."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from machine import PVRDMA_RUN, Machine, listens
+
+_ports = itertools.count(20000 + os.getpid() % 10000)
+
+
+@pytest.fixture
+def port() -> str:
+    """Below the range from which the kernel gives ports to clients."""
+    return str(next(each for each in _ports if not listens(each)))
+
+
+@pytest.fixture(scope="session")
+def shared_machine() -> Iterator[Machine]:
+    """For tests that leave daemon and stand-ins as they were."""
+    machine = Machine()
+    machine.run("--start")
+    machine.run("--start", node=1)
+    yield machine
+    machine.close()
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """For tests that start, end or kill daemon and stand-ins."""
+    machine = Machine()
+    yield machine
+    machine.close()
+
+
+def pytest_sessionstart() -> None:
+    assert subprocess.run([PVRDMA_RUN, "--version"], check=False).returncode == 0, f"{PVRDMA_RUN} is missing: make programs"

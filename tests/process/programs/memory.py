@@ -1,0 +1,138 @@
+"""Registered memory behaves as before: fork, mapping again at the same place, private again afterwards."""
+
+import ctypes
+import mmap
+import os
+import sys
+import threading
+
+import pyverbs.device as device
+import pyverbs.enums as e
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+BYTES = 4 * mmap.PAGESIZE
+MADV_DONTNEED = 4
+ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
+
+
+def map_memory(at: int = 0) -> int:
+    fixed = 0x10 if at else 0
+    return libc.mmap(at, BYTES, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | fixed, -1, 0)
+
+
+def is_shared(address: int) -> bool:
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            start, end = (int(each, 16) for each in line.split()[0].split("-"))
+            if start <= address < end:
+                return line.split()[1][3] == "s"
+    raise AssertionError(f"{address:#x} is not mapped")
+
+
+def text(address: int) -> bytes:
+    return ctypes.string_at(address, 5)
+
+
+def fork(pd: PD) -> None:
+    """Parent and child see their own stores only."""
+    address = map_memory()
+    ctypes.memmove(address, b"first", 5)
+    with MR(pd, BYTES, ACCESS, address=address):
+        assert is_shared(address) and text(address) == b"first"
+        child = os.fork()
+        if child == 0:
+            ok = text(address) == b"first" and not is_shared(address)
+            ctypes.memmove(address, b"child", 5)
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert text(address) == b"first"
+
+
+def map_again(pd: PD) -> None:
+    """Memory that was unmapped while it was registered is not what is registered at its address later."""
+    address = map_memory()
+    for content in (b"older", b"newer"):
+        ctypes.memmove(address, content, 5)
+        mr = MR(pd, BYTES, ACCESS, address=address)
+        assert is_shared(address) and text(address) == content
+        assert libc.munmap(address, BYTES) == 0
+        assert map_memory(address) == address and text(address) == bytes(5) and not is_shared(address)
+        mr.close()
+
+
+def private_again(pd: PD) -> None:
+    """After its last deregistration memory is the program's alone, and can be thrown away."""
+    address = map_memory()
+    ctypes.memmove(address, b"hello", 5)
+    first = MR(pd, BYTES, ACCESS, address=address)
+    second = MR(pd, mmap.PAGESIZE, ACCESS, address=address)
+    first.close()
+    assert is_shared(address) and not is_shared(address + mmap.PAGESIZE)
+    second.close()
+    assert not is_shared(address) and text(address) == b"hello"
+    assert libc.madvise(address, BYTES, MADV_DONTNEED) == 0
+    assert text(address) == bytes(5)
+
+
+def own_stack(pd: PD) -> None:
+    """A variable of the calling thread, on a stack that goes on growing."""
+    with open("/proc/self/maps") as maps:
+        stack = next(line for line in maps if "[stack]" in line)
+    end = int(stack.split()[0].split("-")[1], 16)
+    with MR(pd, mmap.PAGESIZE, ACCESS, address=end - 2 * mmap.PAGESIZE):
+        assert is_shared(end - 2 * mmap.PAGESIZE)
+
+
+def many(pd: PD) -> None:
+    """More registrations than the first window has room for, one after the other: pages come back."""
+    for _ in range(40):
+        address = libc.mmap(0, 16 << 20, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        MR(pd, 16 << 20, ACCESS, address=address).close()
+        libc.munmap(address, 16 << 20)
+
+
+def refused(pd: PD) -> None:
+    """Memory that cannot be shared: nothing mapped, and another's shared mapping."""
+    hole = map_memory()
+    libc.munmap(hole, BYTES)
+    shared = libc.mmap(0, BYTES, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS, -1, 0)
+    for address in (hole, shared):
+        try:
+            MR(pd, BYTES, ACCESS, address=address)
+        except Exception as error:
+            assert getattr(error, "error_code", None) in (14, None), error
+        else:
+            raise AssertionError(f"{address:#x} was registered")
+
+
+def other_threads(pd: PD) -> None:
+    """Stores of another thread are not lost while memory is registered and deregistered."""
+    address = map_memory()
+    counter = ctypes.c_uint64.from_address(address)
+    stop = threading.Event()
+    stores = 0
+
+    def store() -> None:
+        nonlocal stores
+        while not stop.is_set():
+            counter.value += 1
+            stores += 1
+
+    writer = threading.Thread(target=store)
+    writer.start()
+    for _ in range(300):
+        MR(pd, BYTES, ACCESS, address=address).close()
+    stop.set()
+    writer.join()
+    assert stores > 0 and counter.value == stores, (counter.value, stores)
+
+
+with device.Context(name="vmw_pvrdma0") as context, PD(context) as domain:
+    globals()[sys.argv[1]](domain)
+print("passed")

@@ -1,0 +1,17 @@
+"""The program's memory while it is registered, and afterwards (programs/memory.py says what each case is)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from machine import Machine
+
+PROGRAM = Path(__file__).parent / "programs/memory.py"
+
+
+@pytest.mark.parametrize(
+    "case", ["fork", "map_again", "private_again", "own_stack", "many", "refused", "other_threads"])
+def test_memory(shared_machine: Machine, case: str) -> None:
+    done = shared_machine.run("/usr/bin/python3", str(PROGRAM), case)
+    assert done.returncode == 0 and "passed" in done.stdout, done.stdout
