@@ -9,7 +9,7 @@ function(pvrdma_absolute result folder)
   set(${result} "${folder}" PARENT_SCOPE)
 endfunction()
 
-foreach(folder BINDIR SBINDIR DATADIR MANDIR DOCDIR ZSHDIR)
+foreach(folder BINDIR SBINDIR LIBDIR DATADIR MANDIR DOCDIR ZSHDIR)
   pvrdma_absolute(PVRDMA_${folder} "${PVRDMA_${folder}}")
 endforeach()
 # The configuration of /usr and /usr/local is in /etc, and that of /opt/NAME in /etc/opt/NAME, unless
@@ -53,7 +53,7 @@ function(pvrdma_note_folders)
   list(JOIN made "\n" made)
   file(APPEND "${PVRDMA_BUILD}/install_folders.txt" "${made}\n")
 endfunction()
-pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
+pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_LIBDIR}/pvrdma" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
                     "${PVRDMA_MANDIR}/man8" "${PVRDMA_SYSCONFDIR}/pvrdma" "${units}" "${sysusers}" "${firewalld}"
                     "${own}" "${libvirt_hooks}" "${examples}/monitoring" ${completions})
 

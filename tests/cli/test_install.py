@@ -25,7 +25,7 @@ PREFIXES = ["/usr", "/usr/local", "/opt/pvrdma"]
 
 _PATH = re.compile(r"(?<![\w./:%>$*-])/(?:usr|etc|opt|tmp|home)/[\w./@%+-]*\w")
 # Paths that an installed file may name and that the installation does not bring.
-_OTHERS = re.compile(r"/usr/bin/env|/usr/sbin/nft|/etc/nftables\.conf|/etc/libvirt/.*|/etc/prometheus/.*|/tmp/(?:api|[12])\.sock")
+_OTHERS = re.compile(r"/usr/bin/env|/usr/sbin/nft|/etc/nftables\.conf|/etc/libvirt/.*|/etc/prometheus/.*|/tmp/(?:api|[12])\.sock|/tmp/pvrdma-UID")
 _BINARIES = {"pvrdmad", "pvrdmactl", "pvrdma-run", "pvrdma-standin"}
 # What systemd-sysusers would do to this machine is a test of its own, in a machine that is thrown away.
 # 3: the service neither runs nor is enabled, whatever this machine's systemd says.
