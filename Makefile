@@ -49,7 +49,9 @@ demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS
 	@$(MAKE) -j2 testbed programs
 	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
 
-run: setup programs  ## a program with an RDMA device on this machine: CMD="ib_write_bw", NODE=1 for a second device
+run: setup  ## a program with an RDMA device on this machine: CMD="ibv_devinfo", NODE=1 for a second device
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target pvrdmad pvrdma-run pvrdma-standin pvrdma-preload
 	@build/release/src/pvrdma_run/pvrdma-run $(if $(NODE),--node $(NODE)) $(CMD)
 
 install: setup-build  ## build the programs and install them: PREFIX (/usr/local), DESTDIR, STRIP=1
