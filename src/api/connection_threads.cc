@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -22,7 +23,8 @@ ConnectionThreads::ConnectionThreads(std::string what, std::size_t threads, Serv
     : what_(std::move(what)),
       thread_count_(threads),
       serve_(std::move(serve)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      queue_(threads) {}
 
 ConnectionThreads::~ConnectionThreads() {
   {
@@ -47,7 +49,10 @@ void ConnectionThreads::accept_all(int listener) {
     if (closing_) return;
     Fd connection(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection) {
-      enqueue(std::move(connection));
+      std::string client = client_of(connection.get());
+      const std::lock_guard lock(mutex_);
+      queue_.put({std::move(connection), std::move(client)});
+      changed_.notify_one();
     } else if (const int code = errno;
                code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM) {
       if (may_log()) {
@@ -58,30 +63,17 @@ void ConnectionThreads::accept_all(int listener) {
   }
 }
 
-void ConnectionThreads::enqueue(Fd connection) {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return count_ < kWaiting || closing_; });
-    if (closing_) return;
-    waiting_[(first_ + count_++) % kWaiting] = std::move(connection);
-  }
-  changed_.notify_all();
-}
-
 void ConnectionThreads::work() {
   begin_control_thread("api");
+  std::unique_lock lock(mutex_);
   for (;;) {
-    Fd connection;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return count_ != 0 || closing_; });
-      if (closing_) return;
-      connection = std::move(waiting_[first_]);
-      first_ = (first_ + 1) % kWaiting;
-      --count_;
-    }
-    changed_.notify_all();
-    serve(std::move(connection));
+    std::optional<ConnectionQueue::Connection> next;
+    changed_.wait(lock, [&] { return closing_ || (next = queue_.take()).has_value(); });
+    if (closing_) return;
+    lock.unlock();
+    serve(std::move(next->socket));
+    lock.lock();
+    queue_.done(next->client);
   }
 }
 

@@ -1,12 +1,11 @@
 // ConnectionThreads: accepts the connections to a listening socket. One of a few threads serves each
-// connection. At most kWaiting connections wait here for a thread; the rest wait in the kernel's backlog.
+// connection. connection_queue.h says which one is next, so that no client holds up the others.
 //
 // An exception ends a connection, with a line in the log, but not the thread.
 //
 // Thread: one thread creates, starts and destroys it; `serve` runs on its threads.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "api/connection_queue.h"
 #include "base/fd.h"
 #include "base/log.h"
 
@@ -23,8 +23,6 @@ namespace pvrdma::api {
 
 class ConnectionThreads {
  public:
-  static constexpr std::size_t kWaiting = 64;
-
   // Serves one connection, a non-blocking socket, until it ends or `closing` is true.
   using Serve = std::function<void(Fd connection, const std::atomic<bool>& closing)>;
 
@@ -39,7 +37,6 @@ class ConnectionThreads {
 
  private:
   void accept_all(int listener);
-  void enqueue(Fd connection);
   void work();
   void serve(Fd connection);
   bool may_log();
@@ -51,9 +48,7 @@ class ConnectionThreads {
   std::atomic<bool> closing_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<Fd, kWaiting> waiting_;  // a ring
-  std::size_t first_ = 0;
-  std::size_t count_ = 0;
+  ConnectionQueue queue_;
   log::LogLimiter log_limit_{1, std::chrono::seconds(10)};
   std::vector<std::thread> threads_;
 };

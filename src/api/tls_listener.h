@@ -26,7 +26,7 @@ Result<std::unique_ptr<tls::Context>> make_tls_context(const control::ApiTcpConf
 
 class TlsListener {
  public:
-  static constexpr std::size_t kThreads = 8;
+  static constexpr std::size_t kThreads = 16;  // half of them serve one address at most
   static constexpr std::chrono::milliseconds kSilence{2000};
   static constexpr std::chrono::milliseconds kRequestTime{5000};
   static constexpr std::size_t kRequestBytesMax = 2 * kBodyBytesMax;
