@@ -21,7 +21,7 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help install uninstall dist deb deb-test oci rpm demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help install uninstall dist deb deb-test oci rpm demo unit check web-vendor test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -65,6 +65,9 @@ unit: setup  ## make check, then the unit tests: minutes the first time, then a 
 
 check: setup  ## includes, formatting, prose, and cited files or messages that do not exist; takes seconds
 	@tools/check
+
+web-vendor:  ## the web page's third-party files once more, at the versions of third_party/web/manifest.json; needs node and npm
+	@tools/web-vendor
 
 test: setup  ## make check, then all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters
 	@tools/check
