@@ -45,9 +45,9 @@ oci: setup  ## make deb SUITE=trixie, then a container image of it in build/oci/
 rpm: setup  ## RPM package of the last commit, in build/rpm/, built by Debian's rpmbuild; needs root
 	@tools/rpm
 
-demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=trapped: each doorbell a message
+demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=trapped: each doorbell a message; STAY=1: until Enter
 	@$(MAKE) -j2 testbed programs
-	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
+	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS)) $(if $(STAY),--stay)
 
 install: setup-build  ## build the programs and install them: PREFIX (/usr/local), DESTDIR, STRIP=1
 	@cmake --preset release >/dev/null

@@ -107,6 +107,10 @@ Json capture_schema(Components&) {
   return {{"type", "string"}, {"format", "binary"}};
 }
 
+Json file_schema(Components& components) {
+  return capture_schema(components);
+}
+
 Json bytes_schema(Components& components) {
   return capture_schema(components);
 }

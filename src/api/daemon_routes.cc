@@ -10,6 +10,7 @@
 #include "api/requests.h"
 #include "api/routes.h"
 #include "base/no_such.h"
+#include "web/assets.h"
 
 namespace pvrdma::api {
 namespace {
@@ -88,6 +89,7 @@ Version version_for(Role role, const ApiParts& parts) {
   Version answer{.version = parts.version, .role = to_text(role)};
   if (parts.plane != nullptr) answer.host = parts.plane->host();
   if (parts.injects_faults) answer.features.emplace_back("faults");
+  if (!web::assets().empty()) answer.features.emplace_back("web");
   return answer;
 }
 

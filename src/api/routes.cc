@@ -17,6 +17,7 @@ Json openapi_schema(Components&) {
 Router make_router(const ApiParts& parts) {
   Router router(parts.plane == nullptr ? Router::Membership::kAlone : Router::Membership::kCluster);
   add_daemon_routes(router, parts);
+  add_web_routes(router);
   add_process_routes(router, parts);
   add_fault_routes(router, parts);
   add_checkpoint_routes(router, parts);

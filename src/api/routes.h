@@ -47,6 +47,7 @@ struct ApiParts {
 };
 
 void add_daemon_routes(Router& router, const ApiParts& parts);
+void add_web_routes(Router& router);
 void add_process_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
 void add_checkpoint_routes(Router& router, const ApiParts& parts);
