@@ -21,7 +21,7 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help install uninstall dist deb deb-test oci rpm demo unit check web-vendor test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help install uninstall dist deb deb-test oci rpm demo unit check web-vendor test test-full vm-test cluster-test web-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -80,6 +80,8 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@PVRDMA_DOORBELLS=trapped $(PYTEST) $(TRAPPED_IN_TEST) -m "not full"
 	$(call say,cluster tests)
 	@$(PYTEST) tests/cluster -m "not full"
+	$(call say,tests of the web page)
+	@$(PYTEST) tests/web -m "not full"
 	$(call say,summary)
 	@$(MAKE) summary
 
@@ -118,6 +120,11 @@ vm-test: setup  ## only the VM tests
 cluster-test: setup  ## only the cluster tests: hosts in network namespaces, etcd, VMs
 	@$(MAKE) -j2 testbed programs
 	@$(PYTEST) tests/cluster -m "not full"
+
+web-test: setup  ## only the tests of the web page: Chromium, and hosts in network namespaces; pictures in build/web-pictures/
+	@$(MAKE) programs
+	@$(PYTEST) tests/web -m "not full"
+	@tests/web/pictures.py
 
 bench: setup  ## benchmarks of the release build: hostile neighbours, VM to VM, as root also host to host; JSON in build/bench/
 	@cmake --preset release >/dev/null

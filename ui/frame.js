@@ -68,7 +68,7 @@ function header(store, page, changed) {
     <div class="search" role="search">
       <input id="search" type="search" placeholder="Search hosts, VMs, switches, MACs, GIDs" aria-label="Search" .value=${page.search}
         @input=${(event) => { page.search = event.target.value; changed(); }}
-        @keydown=${(event) => event.key === 'Enter' && matches.length && (location.hash = matches[0].address)}>
+        @keydown=${(event) => event.key === 'Enter' && open_first(store, event.target.value)}>
       ${page.search ? html`<ul class="popup results">${matches.map((match) => html`<li><a href=${match.address}>${match.text}</a></li>`)}
         ${matches.length === 0 ? html`<li>Nothing has this name or address.</li>` : nothing}</ul>` : nothing}
     </div>
@@ -78,6 +78,12 @@ function header(store, page, changed) {
     <button class="icon" aria-label="Help" title="Help" aria-expanded=${page.help} @click=${() => { page.help = !page.help; changed(); }}>?</button>
     ${token.get() ? html`<button class="icon" aria-label="Log out" title="Log out" @click=${() => { token.forget(); location.reload(); }}>⎋</button>` : nothing}
   </header>`;
+}
+
+// Of what is typed now, which may not be drawn yet.
+function open_first(store, text) {
+  const [first] = found(store.data, text);
+  if (first) location.hash = first.address;
 }
 
 function live_state(store) {

@@ -15,7 +15,7 @@ export class Rates {
     return rate;
   }
 
-  forget() {
-    this.#last.clear();
+  newest(key) {
+    return this.#last.get(key)?.rate;
   }
 }

@@ -1,9 +1,11 @@
 // What the daemon says: a copy of its inventory, asked for every two seconds, and how fresh it is.
 //
 // The copy stays when the daemon goes away, and the store tries again after 1, 2, 5 and 10 s. Views draw from `data`, and name
-// further paths by detail(): these are asked for as long as a view draws them.
+// further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells changes at once;
+// the requests then show only that it is there.
 import { get, request, Refusal, token } from './api.js';
 import { Rates } from './rates.js';
+import { Watch } from './watch.js';
 
 const kPeriodMs = 2000;
 const kAgainMs = [1000, 2000, 5000, 10000];
@@ -27,6 +29,7 @@ export class Store {
   #timer = 0;
   #round = null;  // the request that is under way
   #hidden_since_ms = 0;
+  #watch = null;    // null: the daemon does not have it, or nothing has arrived yet
 
   constructor(changed) {
     this.#changed = changed;
@@ -99,7 +102,7 @@ export class Store {
     this.#changed();
     try {
       if (edits.length > 1 && this.has('batch')) {
-        await request('POST', '/v1/batch', { edits, dry_run: false });
+        await this.#in_one(edits);
       } else {
         await this.#in_turn(edits);
       }
@@ -110,6 +113,15 @@ export class Store {
       throw error;
     } finally {
       await this.refresh();
+    }
+  }
+
+  async #in_one(edits) {
+    try {
+      await request('POST', '/v1/batch', { edits, dry_run: false });
+    } catch (error) {
+      if (error instanceof Refusal) error.message = error.message.replace(/^edit \d+, \S+ \S+: /, '');  // people know no requests
+      throw error;
     }
   }
 
@@ -138,8 +150,13 @@ export class Store {
     this.live = true;
     this.trouble = '';
     this.login = '';
+    if (this.has('watch') && this.#watch === null) {
+      this.#watch = new Watch((event, told) => this.#told(event, told));
+      this.#watch.start();
+    }
     for (const adapter of this.data.adapters) {
-      adapter.rate = this.rates.update(adapter.name, adapter.tx_bytes + adapter.rx_bytes, this.at_ms);
+      const bytes = adapter.tx_bytes + adapter.rx_bytes;
+      adapter.rate = this.#watch ? this.rates.newest(adapter.name) : this.rates.update(adapter.name, bytes, this.at_ms);
     }
     await Promise.all([...this.#details].map(([path, detail]) => {
       if (!detail.drawn) return this.#details.delete(path);
@@ -155,6 +172,25 @@ export class Store {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       detail.trouble = error.message;
+    }
+  }
+
+  // An event of /v1/watch.
+  #told(event, data) {
+    if (!this.data || !this.live) return;
+    if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
+    else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
+    else if (event === 'stats') this.#take_stats(data);
+    else if (event === 'changed') this.refresh();
+    this.#changed();
+  }
+
+  // The members of an adapter that /v1/watch sends each second, as raw counters.
+  #take_stats({ t, adapters }) {
+    for (const [name, state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes] of adapters) {
+      const adapter = this.data.adapters.find((each) => each.name === name);
+      if (!adapter) continue;
+      Object.assign(adapter, { state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes, rate: this.rates.update(name, tx_bytes + rx_bytes, t) });
     }
   }
 
