@@ -126,10 +126,10 @@ export function select(dialog, name, label, choices, { note, disabled } = {}) {
 }
 
 export function tick(dialog, name, label, { note, disabled } = {}) {
-  return html`<div class="field"><span></span><div class="clr-checkbox-wrapper">
+  return html`<div class="field"><span></span><div><div class="clr-checkbox-wrapper">
     <input type="checkbox" id="field-${name}" .checked=${live(Boolean(dialog.values[name]))} ?disabled=${disabled}
            @change=${(event) => dialog.set(name, event.target.checked)}>
-    <label class="clr-control-label" for="field-${name}">${label}</label>
+    <label class="clr-control-label" for="field-${name}">${label}</label></div>
     ${note ? html`<span class="clr-subtext">${note}</span>` : nothing}</div></div>`;
 }
 

@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS / "web"), str(_TESTS / "cluster"), str(_TESTS / "vm"), str(_TESTS / "cli"), str(_TESTS.parent / "tools")]
 
-from fleet.fleet import SWITCH, Fleet  # noqa: E402  (the path above comes first)
+from fleet.fleet import Fleet  # noqa: E402  (the path above comes first)
 from harness.daemon import REPOSITORY  # noqa: E402
 from test_access import DIALOGS, VIEWS  # noqa: E402
 from test_views import with_device  # noqa: E402
@@ -27,7 +27,7 @@ from web.browser import Browser  # noqa: E402
 
 _SIZES = {"light": (1280, "light"), "dark": (1280, "dark"), "420": (420, "light")}
 _DOCS = {"readiness": ("#/home", ""), "physical_adapters": ("#/hosts/esx-01/configure/physical-adapters", ""), "vms": ("#/vms", ""),
-         "port_groups": (f"#/networking/{SWITCH}/configure/port-groups", ""), "new_virtual_machine": ("#/vms", "New Virtual Machine")}
+         "new_virtual_machine": ("#/vms", "New Virtual Machine")}
 
 
 def _take(browser: Browser, folder: Path, name: str, view: str, button: str) -> None:

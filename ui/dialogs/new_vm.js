@@ -20,7 +20,7 @@ export function new_vm(store) {
       ${memory_fields(dialog)}
       ${network_fields(dialog, store, dialog.values.hardware_version, false)}`,
     edits: (values) => [{ method: 'POST', path: '/v1/vms', body: { name: values.name, ...machine(values), ...(values.network ? { adapter: new_adapter(values) } : {}) } }],
-    commands: (values) => [`pvrdmactl vm create ${quoted(values.name)}${options_of({ ...machine(values), ...(values.network ? new_adapter(values) : {}) })}`],
+    commands: (values) => [`pvrdmactl vm create ${quoted(values.name || 'NAME')}${options_of({ ...machine(values), ...(values.network ? new_adapter(values) : {}) })}`],
     done: (values) => { location.hash = `#/vms/${encodeURIComponent(values.name)}`; },
   });
 }
