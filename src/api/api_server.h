@@ -22,7 +22,7 @@ namespace pvrdma::api {
 
 class ApiServer {
  public:
-  static constexpr std::size_t kThreads = 8;  // captures may hold one each; there are at most four
+  static constexpr std::size_t kThreads = 16;  // four captures and six watchers may hold one each
 
   // Binds and listens; clients wait until start(). `parts` outlives the server. Each error is one sentence
   // that names the object and the way out: the path or the address is in use, or bind() failed; a file in

@@ -10,7 +10,6 @@
 #include "api/requests.h"
 #include "api/routes.h"
 #include "base/no_such.h"
-#include "web/assets.h"
 
 namespace pvrdma::api {
 namespace {
@@ -86,10 +85,8 @@ Reply capture(const ApiParts& parts, const Call& call) {
 }
 
 Version version_for(Role role, const ApiParts& parts) {
-  Version answer{.version = parts.version, .role = to_text(role)};
+  Version answer{.version = parts.version, .role = to_text(role), .features = features_of(parts)};
   if (parts.plane != nullptr) answer.host = parts.plane->host();
-  if (parts.injects_faults) answer.features.emplace_back("faults");
-  if (!web::assets().empty()) answer.features.emplace_back("web");
   return answer;
 }
 

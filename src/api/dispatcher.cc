@@ -202,6 +202,7 @@ void Dispatcher::answer(Role role, const httplib::Request& request, httplib::Res
             .path = request.path,
             .query = {request.params.begin(), request.params.end()},
             .body = std::move(body),
+            .watchers = &watchers_,
             .names = {}};
   const Reply reply = router_.answer(std::move(call));
   send(reply, response, takes_gzip(request));

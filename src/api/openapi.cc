@@ -12,6 +12,7 @@ namespace {
 Json content_of(SchemaOf answer, Components& components) {
   if (answer == capture_schema) return {{"application/x-pcapng", {{"schema", capture_schema(components)}}}};
   if (answer == file_schema) return {{"*/*", {{"schema", file_schema(components)}}}};
+  if (answer == events_schema) return {{"text/event-stream", {{"schema", events_schema(components)}}}};
   if (answer == bytes_schema) return {{"application/octet-stream", {{"schema", bytes_schema(components)}}}};
   if (answer == nullptr) return {{"text/plain", {{"schema", {{"type", "string"}}}}}};
   return {{"application/json", {{"schema", answer(components)}}}};

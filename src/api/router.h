@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -70,7 +71,8 @@ struct Call {
   std::string path;                               // decoded, without the query
   std::multimap<std::string, std::string> query;  // decoded
   std::string body;
-  std::vector<std::string> names;  // the values of the path's variables, in order; set by the router
+  std::atomic<int>* watchers = nullptr;  // how many the listener has now (watch.h); null: it does not matter
+  std::vector<std::string> names;        // the values of the path's variables, in order; set by the router
 
   std::string parameter(const std::string& name) const;  // empty if it was not given
 };

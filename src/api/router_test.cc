@@ -197,6 +197,7 @@ const std::set<std::string> kRoutes{
     "PUT /v1/dvs/{dvs}/portgroups/{portgroup}",
     "PATCH /v1/dvs/{dvs}/portgroups/{portgroup}",
     "DELETE /v1/dvs/{dvs}/portgroups/{portgroup}",
+    "GET /v1/watch",
     "GET /v1/vms",
     "POST /v1/vms",
     "GET /v1/vms/{vm}",
@@ -383,7 +384,7 @@ TEST(Head, IsGetExceptOfStreams) {
       EXPECT_NE(reply.status, 405) << route.path;
     }
   }
-  EXPECT_EQ(streams, 2U) << "captures and checkpoints";
+  EXPECT_EQ(streams, 3U) << "captures, checkpoints and watchers";
 }
 
 TEST(Version, TellsTheHostTheRoleAndTheFeatures) {
@@ -399,7 +400,7 @@ TEST(Version, TellsTheHostTheRoleAndTheFeatures) {
   EXPECT_EQ(answer["api"], "v1");
   EXPECT_EQ(answer["host"], "esx-01");
   EXPECT_EQ(answer["role"], "read-only");
-  Json features{"faults"};
+  Json features{"watch", "faults"};
   if (!web::assets().empty()) features.push_back("web");
   EXPECT_EQ(answer["features"], features);
 }

@@ -58,6 +58,9 @@ void add_switch_routes(Router& router, const ApiParts& parts);
 void add_vm_routes(Router& router, const ApiParts& parts);
 void add_motion_routes(Router& router, const ApiParts& parts);
 
+// What not every daemon has.
+std::vector<std::string> features_of(const ApiParts& parts);
+
 // Makes a router with all routes, and with /openapi.json, which describes them.
 Router make_router(const ApiParts& parts);
 

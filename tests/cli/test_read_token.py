@@ -56,7 +56,9 @@ def test_a_client_with_the_read_token_reads_and_changes_nothing(folder: Path) ->
         asked = 0
         for path, operations in described.items():
             path = path.replace("{host}", "self").replace("{adapter}", "VM-01").replace("{", "").replace("}", "")
-            for method in operations:
+            for method, operation in operations.items():
+                if "text/event-stream" in operation["responses"]["200"]["content"]:
+                    continue  # it has no end
                 status, text = ask(folder, port, method.upper(), path, body="" if method == "get" else "{}")
                 asked += 1
                 if method == "get":
