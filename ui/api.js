@@ -2,12 +2,11 @@
 const kTokenKey = 'pvrdma-token';
 const kPatienceMs = 10000;
 
-// `status` is HTTP's; 0: no whole answer arrived. `field` names the member of the body that the daemon refuses, if it says so.
+// `status` is HTTP's; 0: no whole answer arrived.
 export class Refusal extends Error {
-  constructor(message, status, field = '') {
+  constructor(message, status) {
     super(message);
     this.status = status;
-    this.field = field;
   }
 }
 
@@ -46,7 +45,7 @@ export async function request(method, path, body, patience_ms = kPatienceMs) {
   } catch {
     throw new Refusal(`The answer to ${method} ${path} (status ${status}) is not JSON: another program answers, or it was cut.`, 0);
   }
-  if (status >= 400) throw new Refusal(value.error ?? `${method} ${path}: status ${status}`, status, value.field);
+  if (status >= 400) throw new Refusal(value.error ?? `${method} ${path}: status ${status}`, status);
   return value;
 }
 

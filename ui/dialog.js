@@ -102,24 +102,21 @@ const alert = (sentence) => html`<div class="alert alert-danger" role="alert" ta
   <span class="alert-text">${sentence}</span></div></div></div>`;
 
 // Fields of forms. `name` is the member of the dialog's values.
-const wrong = (dialog, name) => dialog.refusal?.field === name;
-
-const row = (dialog, name, label, control, note) => html`<div class="field">
+const row = (name, label, control, note) => html`<div class="field">
   <label class="clr-control-label" for="field-${name}">${label}</label>
   <div>${control}
-    ${wrong(dialog, name) ? html`<span class="clr-subtext clr-error" id="error-${name}">${dialog.refusal.message}</span>` : nothing}
     ${note ? html`<span class="clr-subtext">${note}</span>` : nothing}</div></div>`;
 
 export function text(dialog, name, label, { note, required, pattern, type = 'text', min, max, disabled, placeholder } = {}) {
-  return row(dialog, name, label, html`<input class="clr-input" id="field-${name}" type=${type} .value=${live(String(dialog.values[name] ?? ''))}
+  return row(name, label, html`<input class="clr-input" id="field-${name}" type=${type} .value=${live(String(dialog.values[name] ?? ''))}
     ?required=${required} pattern=${pattern ?? nothing} min=${min ?? nothing} max=${max ?? nothing} ?disabled=${disabled}
-    placeholder=${placeholder ?? nothing} aria-invalid=${wrong(dialog, name) ? 'true' : nothing} autocomplete="off" spellcheck="false"
+    placeholder=${placeholder ?? nothing} autocomplete="off" spellcheck="false"
     @input=${(event) => dialog.set(name, type === 'number' && event.target.value !== '' ? Number(event.target.value) : event.target.value)}>`, note);
 }
 
 // choices: [[value, title]]
 export function select(dialog, name, label, choices, { note, disabled } = {}) {
-  return row(dialog, name, label, html`<div class="clr-select-wrapper"><select class="clr-select" id="field-${name}" ?disabled=${disabled}
+  return row(name, label, html`<div class="clr-select-wrapper"><select class="clr-select" id="field-${name}" ?disabled=${disabled}
       @change=${(event) => dialog.set(name, choices[event.target.selectedIndex][0])}>
     ${choices.map(([value, title]) => html`<option .selected=${live(value === dialog.values[name])}>${title}</option>`)}
   </select></div>`, note);
@@ -134,6 +131,6 @@ export function tick(dialog, name, label, { note, disabled } = {}) {
 }
 
 export function lines(dialog, name, label, { note, disabled } = {}) {
-  return row(dialog, name, label, html`<textarea class="clr-textarea" id="field-${name}" rows="3" ?disabled=${disabled} spellcheck="false"
+  return row(name, label, html`<textarea class="clr-textarea" id="field-${name}" rows="3" ?disabled=${disabled} spellcheck="false"
     .value=${live(dialog.values[name] ?? '')} @input=${(event) => dialog.set(name, event.target.value)}></textarea>`, note);
 }

@@ -132,7 +132,7 @@ export class Store {
         await request(method, path, body);
       } catch (error) {
         if (done === 0 || !(error instanceof Refusal)) throw error;
-        throw new Refusal(`${error.message} (The first ${done} of ${edits.length} changes are made.)`, error.status, error.field);
+        throw new Refusal(`${error.message} (The first ${done} of ${edits.length} changes are made.)`, error.status);
       }
       done += 1;
     }

@@ -8,6 +8,7 @@ import { EventParser } from './events.js';
 const kName = 'pvrdma-watch';
 const kSilenceMs = 15000;  // the daemon sends a comment each 10 s
 const kAgainMs = 2000;
+const kRefusedAgainMs = 30000;  // the daemon has as many watchers as it allows
 const kHiddenMs = 60000;
 
 export class Watch {
@@ -59,27 +60,29 @@ export class Watch {
 
   async #read_until(signal) {
     while (!signal.aborted) {
+      let wait_ms = kAgainMs;
       try {
-        await this.#read(signal);
+        if (!await this.#read(signal)) wait_ms = kRefusedAgainMs;
       } catch {
         // The store's own requests say why the daemon is away.
       }
       this.#last.clear();
-      if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, kAgainMs));
+      if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, wait_ms));
     }
   }
 
+  // False: the daemon refuses. True: the stream has ended.
   async #read(signal) {
     const ended = new AbortController();
     const answer = await fetch('/v1/watch', { headers: headers(), signal: AbortSignal.any([signal, ended.signal]), cache: 'no-store', credentials: 'omit' });
-    if (!answer.ok) return;
+    if (!answer.ok) return false;
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     const parser = new EventParser();
     let silence = 0;
     for (;;) {
       silence = setTimeout(() => ended.abort(), kSilenceMs);
       const { value, done } = await reader.read().finally(() => clearTimeout(silence));
-      if (done) return;
+      if (done) return true;
       parser.feed(value).forEach((each) => this.#pass(each));
     }
   }

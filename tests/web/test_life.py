@@ -78,3 +78,18 @@ def test_a_hostile_name_is_text(browser: Browser, bridge: Bridge) -> None:
     assert [row["MAC Address"].replace("\ufffd", "\u0000") for row in rows if row["Device"] != "vmnic2"] == [name for at, name in enumerate(names) if at != 2]
     assert browser.run("return document.querySelectorAll('main img, main script').length") == 0
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_changes_arrive_by_the_stream(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    bridge.watches = True
+    browser.open(bridge.page, "#/about")
+    if "watch" not in browser.facts()["Features"]:
+        pytest.skip("this daemon has no /v1/watch")
+    browser.go("#/networking")
+    browser.wait("the page watches", lambda: ("GET", "/v1/watch") in bridge.asked)
+    guided[1].ctl("dvs", "create", "Second")
+    try:
+        browser.wait("the switch", lambda: "Second" in [row["Name"] for row in browser.grid("Distributed Switches")])
+    finally:
+        guided[1].ctl_text("dvs", "delete", "Second")
+    browser.wait("it has gone", lambda: "Second" not in [row["Name"] for row in browser.grid("Distributed Switches")])

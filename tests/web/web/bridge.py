@@ -9,15 +9,18 @@ from __future__ import annotations
 import http.client
 import http.server
 import json
+import select
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from harness.block import Block
 
 _GUARD_S = 30.0
+_LOOK_S = 0.5  # how often a stream looks for trouble
 
 
 class _ToSocket(http.client.HTTPConnection):
@@ -43,6 +46,7 @@ class Bridge(Block):
         self.overlay: Callable[[str, Any], Any] = lambda _, answer: answer
         self.trouble: Callable[[str], str] = lambda _: ""
         self.asked: list[tuple[str, str]] = []  # method and path of every request
+        self.watches = False  # whether the page learns that the daemon has /v1/watch, whose events no overlay changes
         self._released = threading.Event()
         bridge = self
 
@@ -108,6 +112,8 @@ class Bridge(Block):
         elif answer.getheader("Content-Type", "").startswith("application/json"):
             told = json.loads(data)
             shown = self.overlay(request.path, json.loads(data))
+            if request.path == "/v1/version" and not self.watches:
+                shown["features"] = [feature for feature in shown.get("features", []) if feature != "watch"]
             if shown != told:
                 status, data = 200, json.dumps(shown).encode()
         request.send_response(status)
@@ -116,10 +122,8 @@ class Bridge(Block):
                 request.send_header(name, value)
         request.send_header("Content-Length", str(len(data)))
         request.end_headers()
-        try:
+        with suppress(OSError):  # the page has left
             request.wfile.write(data[:len(data) // 2] if trouble == "cut" else data)
-        except OSError:
-            pass  # the page has left
         request.close_connection = True
 
     def _pass_stream(self, request: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
@@ -128,6 +132,13 @@ class Bridge(Block):
         request.send_header("Content-Type", "text/event-stream")
         request.end_headers()
         request.close_connection = True
-        while (data := answer.read1(65536)) and self.trouble(request.path) == "":
-            request.wfile.write(data)
-            request.wfile.flush()
+        with suppress(OSError, http.client.HTTPException):  # either end has left
+            while self.trouble(request.path) == "":
+                ready, _, _ = select.select([request.connection, answer], [], [], _LOOK_S)
+                if request.connection in ready:
+                    return  # the page has left: so does the daemon's watcher, of which there may be few
+                if answer in ready:
+                    data = answer.read1(65536)
+                    if not data:
+                        return
+                    request.wfile.write(data)

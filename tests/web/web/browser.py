@@ -163,8 +163,8 @@ class Browser(Block):
         return until(what, look, guard_s)
 
     def messages(self) -> list[str]:
-        """What the console got since the last call, reports of the content security policy among it."""
-        return [entry["message"] for entry in self.driver.get_log("browser")]
+        """Warnings and errors of the console since the last call, reports of the content security policy among them."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
 
     def asked(self) -> list[str]:
         """Addresses of all requests since the last call."""
