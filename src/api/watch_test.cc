@@ -295,5 +295,43 @@ TEST_F(WatchServer, TheEndOfTheServerEndsThem) {
   EXPECT_LE(got, 0);
 }
 
+// Its events fill the socket, and then the server gives it up. A second watcher tells when each change was
+// sent.
+TEST_F(WatchServer, AReaderThatTakesNothingLosesTheStream) {
+  EXPECT_TRUE(member_.plane->edit([](control::Inventory& inventory) -> Result<void> {
+    for (int i = 0; i < 150; ++i) {
+      auto made = control::edits::create_vm(
+          inventory, {.name = "VM-" + std::to_string(i), .host = "esx-01", .memory_mib = 512});
+      if (!made) return made;
+    }
+    return {};
+  }));
+  const Fd lazy = watch();
+  EXPECT_EQ(status(lazy), "200");
+  const Fd eager = watch();
+  const timeval guard{20, 0};
+  ::setsockopt(eager.get(), SOL_SOCKET, SO_RCVTIMEO, &guard, sizeof(guard));
+  std::array<char, 65536> piece;
+  std::size_t sent_bytes = 0;
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "dvs" + std::to_string(i);
+    EXPECT_TRUE(member_.plane->edit([&](control::Inventory& inventory) {
+      return control::edits::create_dvs(inventory, {.name = name});
+    }));
+    for (std::string seen; seen.find("\"name\":\"" + name + "\"") == std::string::npos;) {
+      const ssize_t got = ::recv(eager.get(), piece.data(), piece.size(), 0);
+      ASSERT_GT(got, 0) << "it gets " << name << " although the other one does not read";
+      seen.append(piece.data(), static_cast<std::size_t>(got));
+      sent_bytes += static_cast<std::size_t>(got);
+    }
+  }
+  std::size_t bytes = 0;
+  ssize_t got = 0;
+  while ((got = ::recv(lazy.get(), piece.data(), piece.size(), 0)) > 0)
+    bytes += static_cast<std::size_t>(got);
+  EXPECT_LE(got, 0) << "it has ended";
+  EXPECT_LT(bytes, sent_bytes);
+}
+
 }  // namespace
 }  // namespace pvrdma::api
