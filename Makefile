@@ -21,7 +21,7 @@ say = @printf '== %(%T)T %s\n' -1 "$(1)"
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help run process-test install uninstall dist deb deb-test oci rpm demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help run process-test install uninstall dist deb deb-test oci rpm demo unit check web-vendor test test-full vm-test cluster-test web-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full setup-build testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -45,9 +45,9 @@ oci: setup  ## make deb SUITE=trixie, then a container image of it in build/oci/
 rpm: setup  ## RPM package of the last commit, in build/rpm/, built by Debian's rpmbuild; needs root
 	@tools/rpm
 
-demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=trapped: each doorbell a message
+demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=trapped: each doorbell a message; STAY=1: until Enter
 	@$(MAKE) -j2 testbed programs
-	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
+	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS)) $(if $(STAY),--stay)
 
 run: setup  ## a program with an RDMA device on this machine: CMD="ibv_devinfo", NODE=1 for a second device
 	@cmake --preset release >/dev/null
@@ -71,6 +71,9 @@ unit: setup  ## make check, then the unit tests: minutes the first time, then a 
 check: setup  ## includes, formatting, prose, and cited files or messages that do not exist; takes seconds
 	@tools/check
 
+web-vendor:  ## the web page's third-party files once more, at the versions of third_party/web/manifest.json; needs node and npm
+	@tools/web-vendor
+
 test: setup  ## make check, then all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters
 	@tools/check
 	@$(MAKE) -j2 testbed programs
@@ -84,6 +87,8 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@PVRDMA_DOORBELLS=trapped $(PYTEST) $(TRAPPED_IN_TEST) -m "not full"
 	$(call say,cluster tests)
 	@$(PYTEST) tests/cluster -m "not full"
+	$(call say,tests of the web page)
+	@$(PYTEST) tests/web -m "not full"
 	$(call say,summary)
 	@$(MAKE) summary
 
@@ -127,6 +132,11 @@ vm-test: setup  ## only the VM tests
 cluster-test: setup  ## only the cluster tests: hosts in network namespaces, etcd, VMs
 	@$(MAKE) -j2 testbed programs
 	@$(PYTEST) tests/cluster -m "not full"
+
+web-test: setup  ## only the tests of the web page: Chromium, and hosts in network namespaces; pictures in build/web-pictures/
+	@$(MAKE) programs
+	@$(PYTEST) tests/web -m "not full"
+	@tests/web/pictures.py
 
 bench: setup  ## benchmarks of the release build: hostile neighbours, VM to VM, as root also host to host; JSON in build/bench/
 	@cmake --preset release >/dev/null

@@ -9,6 +9,7 @@ namespace pvrdma::adapters {
 struct AdapterTrouble {
   std::string vm;
   std::string why;
+  friend bool operator==(const AdapterTrouble&, const AdapterTrouble&) = default;
 };
 
 }  // namespace pvrdma::adapters

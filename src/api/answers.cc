@@ -107,6 +107,14 @@ Json capture_schema(Components&) {
   return {{"type", "string"}, {"format", "binary"}};
 }
 
+Json events_schema(Components&) {
+  return {{"type", "string"}};
+}
+
+Json file_schema(Components& components) {
+  return capture_schema(components);
+}
+
 Json bytes_schema(Components& components) {
   return capture_schema(components);
 }

@@ -72,6 +72,10 @@ std::string stats_json(const snapshots::Snapshot& snapshot, std::string_view ada
 Json stats_schema(Components& components);
 // The schema of a file.
 Json capture_schema(Components& components);
+// The schema of server-sent events.
+Json events_schema(Components& components);
+// The schema of a file whose type depends on its name.
+Json file_schema(Components& components);
 // The schema of bytes that are not a file of a known type.
 Json bytes_schema(Components& components);
 

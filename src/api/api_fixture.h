@@ -33,6 +33,7 @@ namespace pvrdma::api {
 
 struct FakeSource final : snapshots::SnapshotSource {
   Result<snapshots::Snapshot> take_snapshot(snapshots::SnapshotDetail detail) override {
+    ++snapshots_taken;
     if (stopping) return fail(ErrorKind::kUnavailable, "the shard takes no questions now");
     snapshots::Snapshot snapshot;
     snapshots::AdapterSnapshot adapter;
@@ -57,7 +58,8 @@ struct FakeSource final : snapshots::SnapshotSource {
     }
     return snapshot;
   }
-  bool stopping = false;
+  std::atomic<bool> stopping = false;
+  std::atomic<int> snapshots_taken = 0;
   transport::HcaState hca{"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
   std::vector<adapters::AdapterTrouble> not_served;
 };

@@ -22,8 +22,8 @@ namespace pvrdma::api {
 
 class ApiServer {
  public:
-  // Half of them serve one user at most. Captures may hold one each; there are at most four.
-  static constexpr std::size_t kThreads = 16;
+  // Half of them serve one user at most: four captures, six watchers, and six for requests.
+  static constexpr std::size_t kThreads = 32;
 
   // Binds and listens; clients wait until start(). `parts` outlives the server. Each error is one sentence
   // that names the object and the way out: the path or the address is in use, or bind() failed; a file in

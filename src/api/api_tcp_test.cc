@@ -17,6 +17,7 @@
 #include "api/api_fixture.h"
 #include "api/tls_listener.h"
 #include "base/fd.h"
+#include "web/assets.h"
 
 namespace pvrdma::api {
 namespace {
@@ -151,6 +152,18 @@ TEST_F(ApiOverTcp, TheTokenForReadingReadsOnly) {
   ASSERT_TRUE(large);
   EXPECT_EQ(large->status, 403) << "it is refused before its body is looked at";
   EXPECT_TRUE(member_.plane->inventory()->switches.empty());
+}
+
+TEST_F(ApiOverTcp, TheWebClientNeedsNoTokenButWhatItAsksDoes) {
+  if (web::assets().empty()) GTEST_SKIP() << "built without the web client (PVRDMA_WEB=OFF)";
+  EXPECT_EQ(get("/", {})->status, 302);
+  EXPECT_EQ(get("/ui/", {})->status, 200);
+  EXPECT_EQ(client()->Head("/ui/")->status, 200);
+  EXPECT_EQ(get("/ui/no-such.js", {})->status, 404);
+  EXPECT_EQ(get("/ui/", {{"Host", "evil.example"}})->status, 403);
+  for (const char* path : {"/v1/version", "/openapi.json", "/ui/views/x", "/x"})
+    EXPECT_EQ(get(path, {})->status, 401) << path;
+  EXPECT_EQ(client()->Post("/ui/", "{}", "application/json")->status, 401);
 }
 
 TEST_F(ApiOverTcp, WithoutATokenForReadingNoOtherTokenIsAccepted) {

@@ -85,9 +85,8 @@ Reply capture(const ApiParts& parts, const Call& call) {
 }
 
 Version version_for(Role role, const ApiParts& parts) {
-  Version answer{.version = parts.version, .role = to_text(role)};
+  Version answer{.version = parts.version, .role = to_text(role), .features = features_of(parts)};
   if (parts.plane != nullptr) answer.host = parts.plane->host();
-  if (parts.injects_faults) answer.features.emplace_back("faults");
   return answer;
 }
 

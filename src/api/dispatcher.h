@@ -52,6 +52,7 @@ class Dispatcher : public httplib::Server {
   const KnowsName knows_;
   const Gate gate_;
   mutable std::atomic<int> large_bodies_{0};  // that are arriving now
+  mutable std::atomic<int> watchers_{0};      // now
 };
 
 }  // namespace pvrdma::api

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/answers.h"
+#include "api/inventory_views.h"
 #include "api/requests.h"
 #include "api/routes.h"
 #include "base/no_such.h"
@@ -24,12 +25,7 @@ Reply show_host(const control::Plane& plane, const control::Inventory& inventory
 }
 
 Reply list_hosts(const control::Plane& plane) {
-  const auto inventory = plane.inventory();
-  std::vector<control::HostView> hosts;
-  for (const auto& [name, host] : inventory->hosts) {
-    hosts.push_back(view_of(*inventory, host, name == plane.host()));
-  }
-  return ok(text_of(hosts));
+  return ok(text_of(host_views(*plane.inventory(), plane.host())));
 }
 
 Reply show_advanced(const control::Inventory& inventory, const std::string& name) {

@@ -11,6 +11,8 @@ namespace {
 
 Json content_of(SchemaOf answer, Components& components) {
   if (answer == capture_schema) return {{"application/x-pcapng", {{"schema", capture_schema(components)}}}};
+  if (answer == file_schema) return {{"*/*", {{"schema", file_schema(components)}}}};
+  if (answer == events_schema) return {{"text/event-stream", {{"schema", events_schema(components)}}}};
   if (answer == bytes_schema) return {{"application/octet-stream", {{"schema", bytes_schema(components)}}}};
   if (answer == nullptr) return {{"text/plain", {{"schema", {{"type", "string"}}}}}};
   return {{"application/json", {{"schema", answer(components)}}}};
@@ -52,6 +54,7 @@ std::string operation_id(const Route& route) {
 
 Json operation(const Route& route, Components& components) {
   Json object{{"operationId", operation_id(route)}, {"summary", route.summary}};
+  if (route.is_open) object["security"] = Json::array();
   if (Json parameters = parameters_of(route, components); !parameters.empty())
     object["parameters"] = parameters;
   if (route.body != nullptr) {

@@ -89,6 +89,11 @@ std::size_t Router::binary_bytes_max(std::string_view method, std::string_view p
   return route == nullptr ? 0 : route->binary_bytes_max;
 }
 
+bool Router::is_open(std::string_view method, std::string_view path) const {
+  const Route* const route = find(method == "HEAD" ? "GET" : method, segments(path));
+  return route != nullptr && route->is_open;
+}
+
 std::optional<Reply> Router::refuse_role(Role role, std::string_view method, std::string_view path) {
   if (role == Role::kAdministrator || method == "GET" || method == "HEAD") return std::nullopt;
   return refuse(403,
@@ -104,7 +109,7 @@ Reply Router::answer(Call call) const {
     if (const Route* const streaming = find_stream(path)) {
       Reply refusal = refuse(405, fmt::format("the answer of {} is a stream, which HEAD would begin: send {}",
                                               call.path, streaming->method));
-      refusal.allow = streaming->method;
+      refusal.headers["Allow"] = streaming->method;
       return refusal;
     }
     call.method = "GET";

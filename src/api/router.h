@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -51,7 +52,9 @@ struct Reply {
   std::string text;
   std::string type = "application/json";
   std::shared_ptr<ByteStream> stream = nullptr;  // sent instead of `text`
-  std::string_view allow = {};                   // of status 405: the method that the path has
+  std::map<std::string, std::string_view> headers =
+      {};                      // besides those of each answer; they outlive the reply
+  std::string_view gzip = {};  // `text`, packed; outlives the reply; empty: not packed
 };
 
 // `json` has no final newline.
@@ -68,7 +71,8 @@ struct Call {
   std::string path;                               // decoded, without the query
   std::multimap<std::string, std::string> query;  // decoded
   std::string body;
-  std::vector<std::string> names;  // the values of the path's variables, in order; set by the router
+  std::atomic<int>* watchers = nullptr;  // how many the listener has now (watch.h); null: it does not matter
+  std::vector<std::string> names;        // the values of the path's variables, in order; set by the router
 
   std::string parameter(const std::string& name) const;  // empty if it was not given
 };
@@ -88,6 +92,7 @@ struct Route {
   bool of_cluster = false;           // only a member of a cluster answers
   std::size_t binary_bytes_max = 0;  // of a body of bytes; 0: the body is JSON, at most kBodyBytesMax
   bool streams = false;              // the answer is a stream
+  bool is_open = false;              // needs no token
 };
 
 class Router {
@@ -101,6 +106,8 @@ class Router {
   // The refusal of a request that the role does not permit. answer() makes it, too; a caller that asks before
   // saves reading the body.
   static std::optional<Reply> refuse_role(Role role, std::string_view method, std::string_view path);
+  // True if the request is answered without a token.
+  bool is_open(std::string_view method, std::string_view path) const;
   // The limit of the route for such a request. 0 if there is no such route.
   std::size_t binary_bytes_max(std::string_view method, std::string_view path) const;
   const std::vector<Route>& routes() const { return routes_; }

@@ -18,6 +18,7 @@
 #include "api/routes.h"
 #include "api/vm_launch.h"
 #include "base/unix_listener.h"
+#include "web/assets.h"
 
 namespace pvrdma {
 
@@ -196,6 +197,7 @@ const std::set<std::string> kRoutes{
     "PUT /v1/dvs/{dvs}/portgroups/{portgroup}",
     "PATCH /v1/dvs/{dvs}/portgroups/{portgroup}",
     "DELETE /v1/dvs/{dvs}/portgroups/{portgroup}",
+    "GET /v1/watch",
     "GET /v1/vms",
     "POST /v1/vms",
     "GET /v1/vms/{vm}",
@@ -237,7 +239,10 @@ TEST_F(OpenApi, DescribesEveryRouteAndNoOther) {
     EXPECT_TRUE(served.insert(std::string(route.method) + " " + std::string(route.path)).second)
         << route.path;
   }
-  EXPECT_EQ(served, kRoutes);
+  std::set<std::string> expected = kRoutes;
+  if (!web::assets().empty())
+    expected.merge(std::set<std::string>{"GET /", "GET /ui", "GET /ui/", "GET /ui/{file}"});
+  EXPECT_EQ(served, expected);
 
   std::set<std::string> described;
   for (const auto& [path, operations] : document_["paths"].items()) {
@@ -248,7 +253,7 @@ TEST_F(OpenApi, DescribesEveryRouteAndNoOther) {
       described.insert(upper + " " + path);
     }
   }
-  EXPECT_EQ(described, kRoutes);
+  EXPECT_EQ(described, expected);
 }
 
 TEST_F(OpenApi, IsWellFormed) {
@@ -373,13 +378,13 @@ TEST(Head, IsGetExceptOfStreams) {
     if (route.streams) {
       ++streams;
       EXPECT_EQ(reply.status, 405) << route.path;
-      EXPECT_EQ(reply.allow, route.method);
+      EXPECT_EQ(reply.headers.at("Allow"), route.method);
       EXPECT_EQ(reply.stream, nullptr);
     } else {
       EXPECT_NE(reply.status, 405) << route.path;
     }
   }
-  EXPECT_EQ(streams, 2U) << "captures and checkpoints";
+  EXPECT_EQ(streams, 3U) << "captures, checkpoints and watchers";
 }
 
 TEST(Version, TellsTheHostTheRoleAndTheFeatures) {
@@ -390,9 +395,14 @@ TEST(Version, TellsTheHostTheRoleAndTheFeatures) {
   const Router router = make_router(parts);
   Call asked = call("GET", "/v1/version");
   asked.role = Role::kReadOnly;
-  EXPECT_EQ(Json::parse(router.answer(asked).text),
-            Json::parse(R"({"version": "1.2.3", "api": "v1", "host": "esx-01", "role": "read-only",
-                            "features": ["faults"]})"));
+  const Json answer = Json::parse(router.answer(asked).text);
+  EXPECT_EQ(answer["version"], "1.2.3");
+  EXPECT_EQ(answer["api"], "v1");
+  EXPECT_EQ(answer["host"], "esx-01");
+  EXPECT_EQ(answer["role"], "read-only");
+  Json features{"watch", "faults"};
+  if (!web::assets().empty()) features.push_back("web");
+  EXPECT_EQ(answer["features"], features);
 }
 
 // --- Tests that need no socket ---

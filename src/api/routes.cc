@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "api/openapi.h"
+#include "api/watch.h"
+#include "web/assets.h"
 
 namespace pvrdma::api {
 namespace {
@@ -14,9 +16,18 @@ Json openapi_schema(Components&) {
 
 }  // namespace
 
+std::vector<std::string> features_of(const ApiParts& parts) {
+  std::vector<std::string> features{"watch"};
+  if (parts.injects_faults) features.emplace_back("faults");
+  if (!web::assets().empty()) features.emplace_back("web");
+  return features;
+}
+
 Router make_router(const ApiParts& parts) {
   Router router(parts.plane == nullptr ? Router::Membership::kAlone : Router::Membership::kCluster);
   add_daemon_routes(router, parts);
+  add_watch_route(router, parts);
+  add_web_routes(router);
   add_process_routes(router, parts);
   add_fault_routes(router, parts);
   add_checkpoint_routes(router, parts);

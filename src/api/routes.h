@@ -47,6 +47,7 @@ struct ApiParts {
 };
 
 void add_daemon_routes(Router& router, const ApiParts& parts);
+void add_web_routes(Router& router);
 void add_process_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
 void add_checkpoint_routes(Router& router, const ApiParts& parts);
@@ -56,6 +57,9 @@ void add_host_routes(Router& router, const ApiParts& parts);
 void add_switch_routes(Router& router, const ApiParts& parts);
 void add_vm_routes(Router& router, const ApiParts& parts);
 void add_motion_routes(Router& router, const ApiParts& parts);
+
+// What not every daemon has.
+std::vector<std::string> features_of(const ApiParts& parts);
 
 // Makes a router with all routes, and with /openapi.json, which describes them.
 Router make_router(const ApiParts& parts);

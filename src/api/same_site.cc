@@ -9,6 +9,7 @@
 namespace pvrdma::api {
 namespace {
 
+constexpr const char* kFetchSite = "Sec-Fetch-Site";
 constexpr const char* kHidden = "(Content-Type)";  // no client can send it: header names have no brackets
 
 std::string lower(std::string text) {
@@ -43,6 +44,15 @@ std::optional<Reply> refuse_foreign(const httplib::Request& request, const Knows
     return std::nullopt;
   return refuse(403, fmt::format("a page of {} may not use this API: ask without the header Origin",
                                  origin.substr(0, 100)));
+}
+
+std::optional<Reply> refuse_cross_site(const httplib::Request& request) {
+  if (!request.has_header(kFetchSite)) return std::nullopt;
+  const std::string site = lower(request.get_header_value(kFetchSite));
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (request.get_header_value_count(kFetchSite) == 1 && (site == "same-origin" || (site == "none" && reads)))
+    return std::nullopt;
+  return refuse(403, "a page of another site may not use this API: open the page of this server, /ui/");
 }
 
 void hide_content_type(httplib::Request& request) {

@@ -1,8 +1,8 @@
 // Keeps out requests that a foreign web page makes a visitor's browser send. The browser may reach the API,
 // for instance through a forwarded port. If a page's DNS name was made to point here (DNS rebinding), the
 // request's Host header shows it. Requests of any other page show a foreign Origin header. A page may also
-// hide both; then it cannot send the required Content-Type without asking first, so it cannot change
-// anything.
+// hide both from an old browser; then it cannot send the required Content-Type without asking first, so it
+// cannot change anything.
 //
 // Thread: any.
 #pragma once
@@ -25,6 +25,10 @@ bool is_no_dns_name(const std::string& name);
 
 // Returns a refusal, or nothing if the request may go on.
 std::optional<Reply> refuse_foreign(const httplib::Request& request, const KnowsName& knows);
+
+// The same, by what browsers say about the page that asks (Sec-Fetch-Site). A link of another page may lead
+// to files of the web client, so it does not hold for these.
+std::optional<Reply> refuse_cross_site(const httplib::Request& request);
 
 // Hides the Content-Type from the library, which would act on it by itself (see the dispatcher).
 void hide_content_type(httplib::Request& request);

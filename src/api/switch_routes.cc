@@ -1,6 +1,7 @@
 // Distributed switches: uplinks, member hosts, port groups.
 #include <fmt/core.h>
 
+#include "api/inventory_views.h"
 #include "api/requests.h"
 #include "api/routes.h"
 #include "base/no_such.h"
@@ -16,12 +17,6 @@ Reply show_dvs(const control::Inventory& inventory, const std::string& name) {
     return refuse(no_such("distributed switch", name, "dvs"));
   }
   return ok(text_of(view_of(it->second)));
-}
-
-Reply list_switches(const control::Inventory& inventory) {
-  std::vector<control::DvsView> switches;
-  for (const auto& [name, dvs] : inventory.switches) switches.push_back(view_of(dvs));
-  return ok(text_of(switches));
 }
 
 Reply edit_dvs(control::Plane& plane, const std::string& name, const control::Plane::Edit& edit) {
@@ -99,7 +94,7 @@ void add_switch_routes(Router& router, const ApiParts& parts) {
                 /*of_cluster=*/true});
   };
   add("GET", "/v1/dvs", "All distributed switches", nullptr, schema_for<std::vector<control::DvsView>>,
-      [](control::Plane& plane, const Call&) { return list_switches(*plane.inventory()); });
+      [](control::Plane& plane, const Call&) { return ok(text_of(switch_views(*plane.inventory()))); });
   add("POST", "/v1/dvs", "Makes a distributed switch", schema_for<control::edits::NewDvs>,
       schema_for<control::DvsView>, create_dvs);
   add("GET", "/v1/dvs/{dvs}", "One distributed switch", nullptr, schema_for<control::DvsView>,

@@ -2,8 +2,8 @@
 //
 // A client that is silent, slow or endless holds one of kThreads threads only for a bounded time: kSilence
 // without a byte, kRequestTime for handshake and request together, kRequestBytesMax bytes. Then its
-// connection is closed. A capture keeps its thread as long as the client reads; there are at most four
-// captures.
+// connection is closed. A capture or a watcher keeps its thread as long as the client reads; there are at
+// most four captures and six watchers.
 //
 // Thread: one thread creates, starts and destroys it. It has threads of its own, which it does not share with
 // the UNIX socket.
@@ -26,7 +26,7 @@ Result<std::unique_ptr<tls::Context>> make_tls_context(const control::ApiTcpConf
 
 class TlsListener {
  public:
-  static constexpr std::size_t kThreads = 16;  // half of them serve one address at most
+  static constexpr std::size_t kThreads = 32;  // half of them serve one address at most
   static constexpr std::chrono::milliseconds kSilence{2000};
   static constexpr std::chrono::milliseconds kRequestTime{5000};
   static constexpr std::size_t kRequestBytesMax = 2 * kBodyBytesMax;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/inventory_views.h"
 #include "api/requests.h"
 #include "api/routes.h"
 #include "api/vm_launch.h"
@@ -37,27 +38,18 @@ std::vector<adapters::AdapterTrouble> not_served(snapshots::SnapshotSource& sour
   return snapshot ? std::move(snapshot->not_served) : std::vector<adapters::AdapterTrouble>{};
 }
 
-control::VmView vm_view(const Sides& sides, const control::Inventory& inventory, const control::Vm& vm,
-                        const std::vector<adapters::AdapterTrouble>& troubles) {
-  const auto it = std::ranges::find(troubles, vm.name, &adapters::AdapterTrouble::vm);
-  return view_of(inventory, vm, is_here(sides, vm) && it != troubles.end() ? it->why : "");
-}
-
 Reply show_vm(const Sides& sides, const control::Inventory& inventory, const std::string& name) {
   const auto it = inventory.vms.find(name);
   if (it == inventory.vms.end()) return no_vm(name);
-  return ok(
-      text_of(vm_view(sides, inventory, it->second, not_served(sides.source, is_here(sides, it->second)))));
+  const auto troubles = not_served(sides.source, is_here(sides, it->second));
+  return ok(text_of(vm_view(inventory, it->second, sides.plane.host(), troubles)));
 }
 
 Reply list_vms(const Sides& sides) {
   const auto inventory = sides.plane.inventory();
   const bool any_here = std::ranges::any_of(
       inventory->vms, [&sides](const auto& entry) { return is_here(sides, entry.second); });
-  const auto troubles = not_served(sides.source, any_here);
-  std::vector<control::VmView> vms;
-  for (const auto& [name, vm] : inventory->vms) vms.push_back(vm_view(sides, *inventory, vm, troubles));
-  return ok(text_of(vms));
+  return ok(text_of(vm_views(*inventory, sides.plane.host(), not_served(sides.source, any_here))));
 }
 
 Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane::Edit& edit) {

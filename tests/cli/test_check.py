@@ -483,3 +483,26 @@ def test_queries_name_metrics_and_labels_that_exist(tree: Path, old: str, new: s
     write(tree, "packaging/monitoring/grafana-dashboard.json", DASHBOARD.replace(old, new, 1) if old else DASHBOARD)
     found = [line for line in findings(tree) if "formatted" not in line]
     assert len(found) == bool(what) and all(line.startswith(f"packaging/monitoring/{what}") for line in found), found
+
+
+WEB = {
+    "ui/own.css": ".own { color: var(--known); }\n",
+    "ui/view.js": "html`<p class=\"own ${flag ? 'listed' : ''} alert-${kind}\">${text}</p>`;\n",
+    "third_party/web/clarity.css": "body{--known:red}\n",
+    "third_party/web/classes.txt": "# classes\nlisted\n",
+}
+
+
+@pytest.mark.parametrize(("name", "text", "found"), [
+    ("ui/view.js", "html`<p class=\"own other\">`;\n", "ui/view.js:1: no style sheet has the class other"),
+    ("ui/view.js", "html`<p class=${a === 'x' ? 'other' : ''}>`;\n", "ui/view.js:1: no style sheet has the class other"),
+    ("ui/view.js", "\nelement.innerHTML = text;\n", "ui/view.js:2: innerHTML makes HTML"),
+    ("ui/view.js", "html`<p style=\"x\">`;\n", "makes HTML or style of text"),
+    ("ui/own.css", ".own { color: var(--gone); }\n", "ui/own.css:1: third_party/web/clarity.css has no --gone"),
+])
+def test_the_page_uses_what_its_style_sheets_have(tree: Path, name: str, text: str, found: str) -> None:
+    for path, clean in WEB.items():
+        write(tree, path, clean)
+    assert findings(tree) == []
+    write(tree, name, text)
+    assert len(findings(tree)) == 1 and found in findings(tree)[0], findings(tree)

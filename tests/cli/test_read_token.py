@@ -56,11 +56,13 @@ def test_a_client_with_the_read_token_reads_and_changes_nothing(folder: Path) ->
         asked = 0
         for path, operations in described.items():
             path = path.replace("{host}", "self").replace("{adapter}", "VM-01").replace("{", "").replace("}", "")
-            for method in operations:
+            for method, operation in operations.items():
+                if "text/event-stream" in operation["responses"]["200"]["content"]:
+                    continue  # it has no end
                 status, text = ask(folder, port, method.upper(), path, body="" if method == "get" else "{}")
                 asked += 1
                 if method == "get":
-                    assert status in (200, 404), f"{path}: {status} {text}"
+                    assert status in (200, 302, 404), f"{path}: {status} {text}"
                 else:
                     assert status == 403, f"{method} {path}: {status} {text}"
                     assert "needs the token of [api] token_file" in text

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # The folders to check. A build tree or a virtual environment beside them is skipped.
-FOLDERS = ("bench", "cmake", "docs", "examples", "packaging", "src", "tests", "tools")
-_NO_TEXT = ("__pycache__", ".pytest_cache", "fuzz-corpus")
+FOLDERS = ("bench", "cmake", "docs", "examples", "packaging", "src", "tests", "tools", "ui")
+_VENDORED = ("third_party/web/clarity.css", "third_party/web/classes.txt")  # what a check reads of other people's files
+_NO_TEXT = ("__pycache__", ".pytest_cache", "fuzz-corpus", "axe")
 _COMMENT_LEADER = re.compile(r"^[ \t]*(?://+|#+|\*)[ \t]?", re.MULTILINE)
 
 
@@ -34,6 +35,7 @@ class Tree:
         found = [path for path in root.iterdir() if path.is_file() and not path.name.startswith(".")]
         for folder in FOLDERS:
             found += [path for path in (root / folder).rglob("*") if path.is_file()]
+        found += [path for path in (root / path for path in _VENDORED) if path.is_file()]
         names = (path.relative_to(root) for path in found)
         self.files = sorted(name.as_posix() for name in names if not set(name.parts) & set(_NO_TEXT))
         self._paths = frozenset(self.files)

@@ -1,0 +1,337 @@
+// GET /v1/watch: what a watcher is told, when, and how many watchers there may be.
+#include "api/watch.h"
+
+#include <chrono>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/api_fixture.h"
+#include "schema/object.h"
+
+namespace pvrdma::api {
+namespace {
+
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+
+constexpr std::chrono::seconds kGuard{20};
+
+struct Told {
+  std::string event;
+  Json data;
+};
+
+// Takes the events from the text of a stream, and leaves the rest.
+std::vector<Told> events_in(std::string& text) {
+  std::vector<Told> events;
+  for (std::size_t end = text.find("\n\n"); end != std::string::npos; end = text.find("\n\n")) {
+    const std::string event = text.substr(0, end);
+    text.erase(0, end + 2);
+    if (event.starts_with(':')) continue;
+    const std::size_t line = event.find('\n');
+    EXPECT_EQ(event.substr(0, 7), "event: ");
+    EXPECT_EQ(event.substr(line, 7), "\ndata: ");
+    events.push_back({event.substr(7, line - 7), Json::parse(event.substr(line + 7))});
+  }
+  return events;
+}
+
+// A stream as its reader sees it.
+class Watcher {
+ public:
+  explicit Watcher(ByteStream& stream) : stream_(stream) {}
+  // The next event of this name, whatever comes between.
+  Json next(const std::string& event) {
+    for (const auto end = steady_clock::now() + kGuard; steady_clock::now() < end;) {
+      while (!events_.empty()) {
+        const Told told = events_.front();
+        events_.erase(events_.begin());
+        if (told.event == event) return told.data;
+      }
+      stream_.read(text_);
+      events_ = events_in(text_);
+    }
+    ADD_FAILURE() << "no event " << event;
+    return {};
+  }
+
+ private:
+  ByteStream& stream_;
+  std::string text_;
+  std::vector<Told> events_;
+};
+
+class WatchTest : public testing::Test {
+ protected:
+  std::shared_ptr<ByteStream> begin() {
+    Call call;
+    call.method = "GET";
+    call.path = "/v1/watch";
+    call.watchers = &watchers_;
+    Reply reply = router_.answer(call);
+    status_ = reply.status;
+    return reply.stream;
+  }
+  void make_switch(const std::string& name) {
+    EXPECT_TRUE(member_.plane->edit([&](control::Inventory& inventory) {
+      return control::edits::create_dvs(inventory, {.name = name});
+    }));
+  }
+
+  FakeMember member_;
+  FakeHost host_;
+  const Router router_ = make_router(host_.parts(member_.plane.get()));
+  WatcherCount watchers_{0};
+  int status_ = 0;
+};
+
+TEST_F(WatchTest, BeginsWithAllThereIs) {
+  const auto stream = begin();
+  ASSERT_NE(stream, nullptr);
+  Watcher watcher(*stream);
+  const Json hello = watcher.next("hello");
+  EXPECT_EQ(hello["host"], "esx-01");
+  EXPECT_EQ(hello["revision"], member_.plane->inventory()->revision);
+  EXPECT_THAT(hello["features"].dump(), HasSubstr("\"watch\""));
+  EXPECT_FALSE(hello["boot"].get<std::string>().empty());
+
+  const auto answer = [&](const char* path) {
+    Call call;
+    call.method = "GET";
+    call.path = path;
+    return Json::parse(router_.answer(call).text);
+  };
+  const Json inventory = watcher.next("inventory");
+  EXPECT_EQ(inventory["revision"], hello["revision"]);
+  EXPECT_EQ(inventory["hosts"], answer("/v1/hosts")) << "the same as to a request";
+  EXPECT_EQ(inventory["dvs"], answer("/v1/dvs"));
+  EXPECT_EQ(inventory["vms"], answer("/v1/vms"));
+  EXPECT_EQ(watcher.next("store"), Json::parse(R"({"connected": true, "trouble": ""})"));
+  EXPECT_EQ(watcher.next("motions"), Json::array());
+  const Json stats = watcher.next("stats");
+  EXPECT_GT(stats["t"].get<std::uint64_t>(), 1'600'000'000'000U);
+  EXPECT_EQ(stats["adapters"],
+            Json::parse(R"([["VM-01", "", false, 0, 0, 0, 0, 0, 0, {"tcp": [3, 300]}, {}]])"));
+}
+
+TEST_F(WatchTest, TellsAChangeWithin200Ms) {
+  const auto stream = begin();
+  Watcher watcher(*stream);
+  watcher.next("stats");
+  make_switch("DSwitch");
+  // The bound is by looks and not by the clock: a busy machine may sleep longer.
+  std::string text;
+  for (int look = 0; look < 3 && text.find("event: inventory") == std::string::npos; ++look)
+    stream->read(text);
+  EXPECT_THAT(text, HasSubstr("\"name\":\"DSwitch\"")) << "two waits of at most 100 ms";
+}
+
+TEST_F(WatchTest, TellsWhatChangesWithoutARevision) {
+  const auto stream = begin();
+  Watcher watcher(*stream);
+  const Json before = watcher.next("inventory");
+  control::LiveHost live;
+  live.name = "esx-02";
+  live.instance = "i-2";
+  live.version = "1.2.3";
+  member_.cluster->put(control::live_host_key("esx-02"), control::live_host_value(live));
+  const Json after = watcher.next("inventory");
+  EXPECT_EQ(after["revision"], before["revision"]);
+  EXPECT_EQ(before["hosts"][1]["alive"], false);
+  EXPECT_EQ(after["hosts"][1]["alive"], true);
+}
+
+TEST_F(WatchTest, TellsOfMotionsAndOfAdaptersThatAreNotServed) {
+  const auto stream = begin();
+  Watcher watcher(*stream);
+  watcher.next("stats");
+  ASSERT_TRUE(host_.motions.start({.vm = "VM-01", .to = "esx-02"}));
+  EXPECT_EQ(watcher.next("motions")[0]["to"], "esx-02");
+  watcher.next("stats");
+  EXPECT_TRUE(member_.plane->edit([](control::Inventory& inventory) {
+    return control::edits::create_vm(inventory, {.name = "VM-01", .host = "esx-01", .memory_mib = 512});
+  }));
+  EXPECT_EQ(watcher.next("inventory")["vms"][0]["name"], "VM-01");
+}
+
+TEST_F(WatchTest, GoesOnWhileTheShardDoesNotAnswer) {
+  host_.source.stopping = true;
+  const auto stream = begin();
+  Watcher watcher(*stream);
+  EXPECT_EQ(watcher.next("inventory")["dvs"], Json::array());
+  make_switch("DSwitch");
+  EXPECT_EQ(watcher.next("inventory")["dvs"][0]["name"], "DSwitch");
+  host_.source.stopping = false;
+  watcher.next("stats");
+}
+
+TEST_F(WatchTest, TellsOnlyOfALongInventoryThatItIsThere) {
+  EXPECT_TRUE(member_.plane->edit([](control::Inventory& inventory) -> Result<void> {
+    for (int i = 0; i < 2000; ++i) {
+      auto made = control::edits::create_vm(
+          inventory, {.name = "VM-" + std::to_string(i), .host = "esx-01", .memory_mib = 512});
+      if (!made) return made;
+    }
+    return {};
+  }));
+  const auto stream = begin();
+  Watcher watcher(*stream);
+  EXPECT_EQ(watcher.next("changed"), Json::parse(R"({"what": "inventory"})"));
+  make_switch("DSwitch");
+  EXPECT_EQ(watcher.next("changed"), Json::parse(R"({"what": "inventory"})"));
+}
+
+TEST_F(WatchTest, AllWatchersShareOneSnapshotASecond) {
+  Sampler sampler(host_.parts(member_.plane.get()));
+  const Sampler::Events first = sampler.newest();
+  for (int i = 0; i < 6; ++i) {
+    const Sampler::Events again = sampler.newest();
+    for (std::size_t topic = 0; topic < Sampler::kTopics; ++topic) {
+      if (again[topic].version == first[topic].version) {
+        EXPECT_EQ(again[topic].text, first[topic].text);
+      }
+    }
+  }
+  EXPECT_LE(host_.source.snapshots_taken, 2) << "two if a second ended in between";
+}
+
+TEST_F(WatchTest, AListenerHasSixAtMost) {
+  std::vector<std::shared_ptr<ByteStream>> streams;
+  for (int i = 0; i < kWatchersMax; ++i) streams.push_back(begin());
+  EXPECT_EQ(status_, 200);
+  EXPECT_EQ(begin(), nullptr);
+  EXPECT_EQ(status_, 503);
+  streams.pop_back();
+  EXPECT_NE(begin(), nullptr) << "one has left";
+}
+
+TEST(WatchAlone, ADaemonWithoutAClusterTellsItsCounters) {
+  FakeHost host;
+  const Router router = make_router(host.parts());
+  Call call;
+  call.method = "GET";
+  call.path = "/v1/watch";
+  const Reply reply = router.answer(call);
+  ASSERT_NE(reply.stream, nullptr);
+  Watcher watcher(*reply.stream);
+  EXPECT_EQ(watcher.next("hello")["host"], nullptr);
+  EXPECT_EQ(watcher.next("stats")["adapters"][0][0], "VM-01");
+}
+
+// --- Over the socket ---
+
+class WatchServer : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = ApiServer::listen(path_, host_.parts(member_.plane.get())).value();
+    server_->start();
+  }
+  Fd watch() {
+    Fd connection = connected_to(path_);
+    const std::string request = "GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    EXPECT_EQ(::send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+    return connection;
+  }
+  // Waits for the first bytes of an answer.
+  static std::string status(const Fd& connection) {
+    std::array<char, 12> head;
+    EXPECT_EQ(::recv(connection.get(), head.data(), head.size(), MSG_WAITALL),
+              static_cast<ssize_t>(head.size()));
+    return {head.data() + 9, 3};
+  }
+
+  const std::string path_ = test_path(".sock");
+  FakeMember member_;
+  FakeHost host_;
+  std::unique_ptr<ApiServer> server_;
+};
+
+TEST_F(WatchServer, IsAStreamOfEventsThatABrowserDoesNotKeep) {
+  httplib::Client client = unix_client(path_);
+  std::string got;
+  const auto answer = client.Get(
+      "/v1/watch", httplib::Headers{{"Accept-Encoding", "gzip"}},
+      [](const httplib::Response& head) {
+        EXPECT_EQ(head.get_header_value("Content-Type"), "text/event-stream");
+        EXPECT_EQ(head.get_header_value("Cache-Control"), "no-store");
+        EXPECT_FALSE(head.has_header("Content-Encoding"));
+        return true;
+      },
+      [&](const char* data, std::size_t size) {
+        got.append(data, size);
+        return got.find("event: stats\n") == std::string::npos;
+      });
+  EXPECT_EQ(got.substr(0, 13), "event: hello\n");
+}
+
+TEST_F(WatchServer, LeavesThreadsForOtherRequests) {
+  std::vector<Fd> watchers;
+  for (int i = 0; i < kWatchersMax; ++i) {
+    watchers.push_back(watch());
+    EXPECT_EQ(status(watchers.back()), "200");
+  }
+  EXPECT_EQ(status(watch()), "503");
+  EXPECT_EQ(unix_client(path_).Get("/v1/version")->status, 200);
+  watchers.clear();
+  // The threads notice it at their next write.
+  std::string again;
+  for (const auto end = steady_clock::now() + kGuard; again != "200" && steady_clock::now() < end;)
+    again = status(watch());
+  EXPECT_EQ(again, "200");
+}
+
+TEST_F(WatchServer, TheEndOfTheServerEndsThem) {
+  const Fd watcher = watch();
+  EXPECT_EQ(status(watcher), "200");
+  server_.reset();
+  std::array<char, 4096> rest;
+  ssize_t got = 0;
+  while ((got = ::recv(watcher.get(), rest.data(), rest.size(), 0)) > 0) {
+  }
+  EXPECT_LE(got, 0);
+}
+
+// Its events fill the socket, and then the server gives it up. A second watcher tells when each change was
+// sent.
+TEST_F(WatchServer, AReaderThatTakesNothingLosesTheStream) {
+  EXPECT_TRUE(member_.plane->edit([](control::Inventory& inventory) -> Result<void> {
+    for (int i = 0; i < 150; ++i) {
+      auto made = control::edits::create_vm(
+          inventory, {.name = "VM-" + std::to_string(i), .host = "esx-01", .memory_mib = 512});
+      if (!made) return made;
+    }
+    return {};
+  }));
+  const Fd lazy = watch();
+  EXPECT_EQ(status(lazy), "200");
+  const Fd eager = watch();
+  const timeval guard{20, 0};
+  ::setsockopt(eager.get(), SOL_SOCKET, SO_RCVTIMEO, &guard, sizeof(guard));
+  std::array<char, 65536> piece;
+  std::size_t sent_bytes = 0;
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "dvs" + std::to_string(i);
+    EXPECT_TRUE(member_.plane->edit([&](control::Inventory& inventory) {
+      return control::edits::create_dvs(inventory, {.name = name});
+    }));
+    for (std::string seen; seen.find("\"name\":\"" + name + "\"") == std::string::npos;) {
+      const ssize_t got = ::recv(eager.get(), piece.data(), piece.size(), 0);
+      ASSERT_GT(got, 0) << "it gets " << name << " although the other one does not read";
+      seen.append(piece.data(), static_cast<std::size_t>(got));
+      sent_bytes += static_cast<std::size_t>(got);
+    }
+  }
+  std::size_t bytes = 0;
+  ssize_t got = 0;
+  while ((got = ::recv(lazy.get(), piece.data(), piece.size(), 0)) > 0)
+    bytes += static_cast<std::size_t>(got);
+  EXPECT_LE(got, 0) << "it has ended";
+  EXPECT_LT(bytes, sent_bytes);
+}
+
+}  // namespace
+}  // namespace pvrdma::api

@@ -1,0 +1,165 @@
+"""Dialogs: edits of the guided fleet, refusals shown as the daemon's sentence, and nothing typed is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from fleet.fleet import PORTGROUP, SWITCH, Fleet
+from web.bridge import Bridge
+from web.browser import Browser
+
+Fill = Callable[[Browser], None]
+
+
+def new_vm(**fields: str) -> Fill:
+    """Fills New VM."""
+    def fill(browser: Browser) -> None:
+        for name, text in fields.items():
+            (browser.choose if name in ("hardware_version", "protocol", "network") else browser.type)(name, text)
+    return fill
+
+
+# What is refused -> the view, the button, the form, the command that pvrdmactl refuses with the same sentence.
+_VM = ("vm", "create", "X", "--memory", "512", "--reserve", "all", "--portgroup", PORTGROUP, "--doorbells", "mapped")
+REFUSED: dict[str, tuple[str, str, Fill, tuple[str, ...]]] = {
+    "a switch's name taken": ("#/networking", "New Distributed Switch", lambda browser: browser.type("name", SWITCH), ("dvs", "create", SWITCH)),
+    "a switch in use": (f"#/networking/{SWITCH}", "Remove", lambda _: None, ("dvs", "delete", SWITCH)),
+    "a port group in use": (f"#/networking/{SWITCH}", f"Remove {PORTGROUP}", lambda _: None, ("dvs", "portgroup", "remove", SWITCH, PORTGROUP)),
+    "an address taken": ("#/hosts/esx-01/configure/vmkernel-adapters", "Add networking", lambda browser: browser.type("address", "10.77.0.2"),
+                         ("network", "ip", "interface", "add", "-i", "vmk3", "--address", "10.77.0.2")),
+    "no address": ("#/hosts/esx-01/configure/vmkernel-adapters", "Add networking", lambda browser: browser.type("address", "10.77"),
+                   ("network", "ip", "interface", "add", "-i", "vmk3", "--address", "10.77")),
+    "a tagged adapter": ("#/hosts/esx-01/configure/vmkernel-adapters", "Remove vmk2", lambda _: None, ("network", "ip", "interface", "remove", "-i", "vmk2")),
+    "a bad network": ("#/hosts/esx-01/configure/firewall", "Edit",
+                      lambda browser: (browser.tick("allow_all", False), browser.type("allowed", "1.2.3.4/99"))[0],  # type: ignore[func-returns-value]
+                      ("network", "firewall", "ruleset", "allowedip", "add", "-r", "pvrdma", "-i", "1.2.3.4/99")),
+    "RoCE v2 on 13": ("#/vms", "New Virtual Machine", new_vm(name="X", hardware_version="VM version 13", protocol="RoCE v2"), (*_VM, "--hw", "13", "--protocol", "v2")),
+    "hardware version 12": ("#/vms", "New Virtual Machine", new_vm(name="X", hardware_version="VM version 12"), (*_VM, "--hw", "12")),
+    "a VM's name taken": ("#/vms", "New Virtual Machine", new_vm(name="VM-01"), ("vm", "create", "VM-01", *_VM[3:], "--hw", "14")),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_a_refusal_is_the_daemons_sentence(browser: Browser, guided: Fleet, bridge: Bridge, refused: str) -> None:
+    address, button, fill, command = REFUSED[refused]
+    told = guided[1].refusal(*command).removeprefix("pvrdmactl: ")
+    browser.open(bridge.page, address)
+    browser.click(button)
+    fill(browser)
+    typed = browser.run("return [...document.querySelectorAll('dialog input, dialog select, dialog textarea')].map((each) => each.type === 'checkbox' ? each.checked : each.value)")
+    browser.run("const form = document.querySelector('dialog form'); form.noValidate = true")
+    browser.click("Remove" if button.startswith("Remove") else "OK", "dialog")
+    browser.wait("the refusal", lambda: browser.refusal)
+    assert browser.refusal == told
+    assert browser.run("return document.activeElement === document.querySelector('dialog .alert')")
+    assert browser.run("return [...document.querySelectorAll('dialog input, dialog select, dialog textarea')].map((each) => each.type === 'checkbox' ? each.checked : each.value)") == typed
+    assert [message for message in browser.messages() if "status of 4" not in message] == []  # a 400 is a refusal, too
+
+
+def test_edit_settings(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    one = guided[1]
+    one.ctl("vm", "create", "VM-41", "--hw", "13", "--memory", "512")
+    try:
+        browser.open(bridge.page, "#/vms/VM-41")
+        browser.click("Edit Settings")
+        browser.choose("network", f"{PORTGROUP} ({SWITCH})")
+        browser.tick("reserve", False)
+        browser.choose("protocol", "RoCE v1")
+        browser.ok()
+        told = one.ctl("vm", "get", "VM-41")
+        assert (told["adapter"]["portgroup"], told["adapter"]["protocol"], told["memory_reserved_mib"]) == (PORTGROUP, "v1", 0)
+        browser.wait("the reason why it cannot be powered on", lambda: told["power_on_refusal"] in browser.text("main .alert-warning"))
+        browser.click("Edit Settings", ".alert-warning")
+        browser.tick("reserve", True)
+        browser.ok()
+        assert one.ctl("vm", "get", "VM-41")["memory_reserved_mib"] == 512
+        browser.click("Upgrade VM Compatibility")
+        browser.choose("hardware_version", "VM version 14")
+        browser.ok()
+        told = one.ctl("vm", "get", "VM-41")
+        assert (told["hardware_version"], told["adapter"]["protocol"]) == (14, "v1")
+        browser.click("Edit Settings")
+        browser.choose("network", "no PVRDMA adapter")
+        browser.ok()
+        assert one.ctl("vm", "get", "VM-41")["adapter"] is None
+        browser.click("Remove")
+        browser.ok("Remove")
+        assert "VM-41" not in {vm["name"] for vm in one.ctl("vm", "list")}
+    finally:
+        if "VM-41" in {vm["name"] for vm in one.ctl("vm", "list")}:
+            one.ctl_text("vm", "delete", "VM-41")
+
+
+def test_port_groups_and_firewall(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    one = guided[1]
+    browser.open(bridge.page, f"#/networking/{SWITCH}/configure/port-groups")
+    browser.click("New Distributed Port Group")
+    browser.type("name", "Native")
+    browser.choose("vlan_type", "VLAN")
+    browser.type("vlan", "7")
+    browser.tick("native_endpoints", True)
+    browser.type("native_peers", "10.0.0.0/24")
+    browser.ok()
+    try:
+        [group] = [each for each in one.ctl("dvs", "get", SWITCH)["portgroups"] if each["name"] == "Native"]
+        assert (group["vlan"], group["mtu"], group["native_endpoints"], group["native_peers"]) == (7, 1500, True, ["10.0.0.0/24"])
+    finally:
+        one.ctl_text("dvs", "portgroup", "remove", SWITCH, "Native")
+    browser.go("#/hosts/esx-02/configure/firewall")
+    browser.click("Edit")
+    browser.tick("allow_all", False)
+    browser.type("allowed", "10.77.0.0/24" + Keys.ENTER + "192.0.2.1")
+    browser.ok()
+    ruleset = one.ctl("host", "get", "esx-02")["ruleset"]
+    assert (ruleset["allow_all"], sorted(ruleset["allowed"])) == (False, ["10.77.0.0/24", "192.0.2.1"])
+    browser.click("Edit")
+    browser.tick("allow_all", True)
+    browser.ok()
+    assert one.ctl("host", "get", "esx-02")["ruleset"]["allow_all"]
+    for network in ruleset["allowed"]:
+        one.ctl_text("network", "firewall", "ruleset", "allowedip", "remove", "-H", "esx-02", "-r", "pvrdma", "-i", network)
+
+
+def test_what_is_typed_survives_ticks_and_a_daemon_that_is_away(browser: Browser, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/vms")
+    browser.click("New Virtual Machine")
+    browser.type("name", "half-ty")
+    browser.choose("hardware_version", "VM version 13")
+    asked = len(bridge.asked)
+    browser.wait("two more ticks", lambda: len(bridge.asked) > asked + 8)
+    bridge.trouble = lambda _: "cut"
+    browser.wait("the daemon is away", lambda: "no updates since" in browser.text("#live"))
+    assert not browser.button("OK", "dialog").is_enabled() and "The daemon does not answer." in browser.text("dialog")
+    browser.field("name").send_keys("ped")
+    bridge.behave()
+    browser.wait("the daemon is back", lambda: browser.button("OK", "dialog").is_enabled())
+    assert browser.run("return [document.getElementById('field-name').value, document.getElementById('field-hardware_version').selectedOptions[0].text]") == ["half-typed", "VM version 13"]
+    assert browser.run("return document.activeElement.id") == "field-name"
+    assert all("ERR_" in message for message in browser.messages())  # of answers that were cut
+
+
+def test_the_focus_returns_to_the_opener(browser: Browser, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/vms")
+    browser.click("New Virtual Machine")
+    assert browser.run("return document.querySelector('dialog').contains(document.activeElement)")
+    browser.field("name").send_keys(Keys.ESCAPE)
+    browser.wait("the dialog ends", lambda: not browser.run("return document.querySelector('dialog') !== null"))
+    assert browser.run("return document.activeElement.textContent.trim()") == "New Virtual Machine"
+
+
+def test_the_dialogs_lines_are_commands_that_do_the_same(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/vms")
+    browser.click("New Virtual Machine")
+    browser.type("name", "VM-42")
+    [line] = browser.text("dialog .commands code").splitlines()
+    words = line.split()
+    assert words[0] == "pvrdmactl"
+    try:
+        made = json.loads(guided[1].ctl_text("--json", *words[1:]))
+        assert (made["adapter"]["portgroup"], made["memory_reserved_mib"], made["host"]) == (PORTGROUP, 512, "esx-01")
+    finally:
+        guided[1].ctl_text("vm", "delete", "VM-42")

@@ -1,0 +1,62 @@
+"""The page over the API's TLS listener: tokens, roles."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.daemon import binary
+
+os.environ.setdefault("PVRDMAD", str(binary("pvrdmad")))  # test_cli reads them when it is imported
+os.environ.setdefault("PVRDMACTL", str(binary("pvrdmactl")))
+
+from test_cli import adapter, running_daemon  # noqa: E402
+from test_doctor import member  # noqa: E402
+from test_read_token import READ_TOKEN, api  # noqa: E402
+from web.browser import Browser  # noqa: E402
+
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    """The page of a daemon of one host, over TLS."""
+    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
+        folder = Path(name)
+        table, port = api(folder)
+        with running_daemon(folder, adapter(folder, 1) + member(folder) + table):
+            yield f"https://127.0.0.1:{port}/ui/"
+
+
+def log_in(browser: Browser, token: str) -> None:
+    """Types a token into the login page."""
+    field = browser.wait("the login page", lambda: browser.run("return document.getElementById('token')"))
+    field.clear()
+    field.send_keys(token)
+    browser.click("Log In")
+
+
+def test_tokens_and_roles(browser: Browser, page: str) -> None:
+    browser.driver.get(f"{page}#/networking")
+    browser.wait("it asks for a token", lambda: "Token" in browser.text("main"))
+    assert browser.violations() == []
+    log_in(browser, "wrong-token-0123")
+    browser.wait("it says why not", lambda: "token" in browser.text("main .alert-danger").lower())
+    log_in(browser, READ_TOKEN)
+    browser.wait("the view that was asked for", lambda: browser.text("main h1") == "Distributed Switches")
+    assert "Read-only" in browser.text("header")
+    assert not browser.button("New Distributed Switch").is_enabled() and "read-only token" in browser.text("main")
+    assert READ_TOKEN not in browser.driver.current_url
+    browser.run("document.querySelector('[aria-label=\"Log out\"]').click()")
+    log_in(browser, TOKEN)
+    browser.wait("it is live", lambda: "live" in browser.text("#live"))
+    assert "Administrator" in browser.text("header")
+    browser.click("New Distributed Switch")
+    browser.ok()
+    assert browser.wait("the switch", lambda: browser.text("main h1")) == "DSwitch"
+    browser.run("sessionStorage.clear()")
+    assert [message for message in browser.messages() if "status of 401" not in message] == []

@@ -1,0 +1,131 @@
+"""Each view shows what `pvrdmactl --json` tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet.fleet import PORTGROUP, SWITCH, Fleet
+from web.bridge import Bridge
+from web.browser import Browser
+
+# An RDMA NIC as a host reports it: no test machine has one.
+DEVICE = {"name": "vmrdma0", "device": "mlx5_0", "driver": "nmlx5_rdma", "active": True, "mtu": 1024, "speed_mbps": 100000,
+          "paired_uplink": "vmnic0", "description": "MT28800 Family [ConnectX-5 Ex]", "roce_v1": True, "roce_v2": True, "iwarp": False,
+          "vmknic": "vmk2"}
+
+
+def with_device(path: str, answer: Any) -> Any:
+    """Shows DEVICE in esx-01."""
+    if path == "/v1/hosts":
+        answer[0]["rdma_devices"] = [DEVICE]
+    return {"device": "vmrdma0", "stats": {"rx_bytes": 7}} if "/rdma/" in path else answer
+
+
+def test_hosts(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/hosts")
+    told = guided[1].ctl("host", "list")
+    assert [(row["Name"], row["State"][2:], row["Version"], row["PVRDMA VMkernel adapter"], row["Firewall pvrdma"]) for row in browser.grid("Hosts")] == \
+        [(host["name"], "alive", host["version"], host["pvrdma_vmknic"], "enabled") for host in told]
+    browser.go("#/hosts/esx-02/summary")
+    assert browser.facts()["VMs"] == "VM-02" and browser.facts()["Lanes from here"] == "4"
+
+
+def test_physical_adapters(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    bridge.overlay = with_device
+    browser.open(bridge.page, "#/hosts/esx-01/configure/physical-adapters")
+    told = guided[1].ctl("network", "nic", "list")
+    rows = browser.grid("Physical adapters")
+    assert list(rows[0]) == ["Device", "Actual Speed", "Switch", "MAC Address", "Driver", "PCI Location", "MTU", "RDMA"]
+    assert [(row["Device"], row["Switch"], row["MAC Address"], row["MTU"]) for row in rows] == \
+        [(nic["name"], SWITCH, nic["mac"], str(nic["mtu"])) for nic in told]
+    assert [row["RDMA"] for row in rows] == ["vmrdma0", "--"]
+    facts = browser.facts()
+    assert (facts["Status"], facts["Device"], facts["Protocol"], facts["Used as"]) == ("Enabled", "vmrdma0", "RoCE v1, RoCE v2", f"uplink1 of {SWITCH}")
+
+
+def test_rdma_adapters(browser: Browser, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/hosts/esx-01/configure/rdma-adapters")
+    assert browser.grid("RDMA adapters") == []
+    assert "Connections between hosts use TCP; none is needed." in browser.text("main")
+    bridge.overlay = with_device
+    rows = browser.wait("the device", lambda: browser.grid("RDMA adapters"))
+    assert list(rows[0].items()) == [
+        ("Name", "vmrdma0"), ("Driver", "nmlx5_rdma"), ("State", "Active"), ("Paired Uplink", "vmnic0"), ("RoCE v1 enabled", "Yes"),
+        ("RoCE v2 enabled", "Yes"), ("iWARP enabled", "No")]
+    browser.wait("the counters", lambda: "rx_bytes" in browser.facts())
+    facts = browser.facts()
+    assert (facts["Description"], facts["MTU"], facts["Speed"]) == (DEVICE["description"], "1024", "100 Gbit/s")
+    assert (facts["VMkernel Adapter"], facts["TCP/IP Stack"], facts["IP Address"]) == ("vmk2", "defaultTcpipStack", "10.77.0.1")
+
+
+def test_vmkernel_adapters_settings_and_firewall(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/hosts/esx-02/configure/vmkernel-adapters")
+    assert browser.grid("VMkernel adapters") == [{"Device": "vmk2", "IP Address": guided[2].address, "PVRDMA": "Yes"}]
+    browser.go("#/hosts/esx-02/configure/advanced")
+    [row] = browser.grid("Advanced System Settings")
+    [told] = guided[1].ctl("system", "settings", "advanced", "list", "-H", "esx-02", "-o", "/Net/PVRDMAVmknic")
+    assert (row["Name"], row["Value"], row["Description"]) == ("Net.PVRDMAVmknic", told["value"], told["description"])
+    browser.go("#/hosts/esx-02/configure/firewall")
+    browser.wait("the rules", lambda: browser.grid("Firewall")[0]["Protocol"] == "TCP")
+    assert browser.grid("Firewall") == [{"Name": "pvrdma", "Incoming Ports": "28250", "Outgoing Ports": "28250", "Protocol": "TCP", "State": "Enabled"}]
+
+
+def test_switches(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/networking")
+    [told] = guided[1].ctl("dvs", "list")
+    assert browser.grid("Distributed Switches") == [
+        {"Name": SWITCH, "Version": told["version"], "Uplinks": "2", "Port Groups": "1", "Hosts": "2", "VMs": "2"}]
+    browser.go(f"#/networking/{SWITCH}/configure/port-groups")
+    assert browser.grid("Port Groups") == [{"Name": PORTGROUP, "VLAN ID": "None", "MTU": "1500", "Native endpoints": "not allowed", "VMs": "VM-01, VM-02"}]
+    browser.go(f"#/networking/{SWITCH}/configure/uplinks")
+    assert [(row["Host"], row["Uplink"], row["Physical adapter"], row["Link"]) for row in browser.grid("Uplinks")] == \
+        [(member["host"], slot, nic, "Up") for member in told["members"] for slot, nic in sorted(member["uplinks"].items())]
+    browser.go(f"#/networking/{SWITCH}/configure/hosts")
+    assert [row["Host"] for row in browser.grid("Hosts")] == ["esx-01", "esx-02"]
+    browser.go("#/hosts/esx-01/configure/virtual-switches")
+    assert [(row["Switch"], row["Physical adapter"]) for row in browser.grid("Virtual switches")] == [(SWITCH, "vmnic0"), (SWITCH, "vmnic1")]
+
+
+def test_vms(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/vms")
+    told = {vm["name"]: vm for vm in guided[1].ctl("vm", "list")}
+    rows = {row["Name"]: row for row in browser.grid("VMs")}
+    assert set(rows) == set(told)
+    for name, row in rows.items():
+        assert (row["State"][2:], row["Host"], row["Compatibility"], row["Memory"], row["Network"], row["Device Protocol"]) == \
+            ("Powered Off", told[name]["host"], "VM version 14", "512 MiB", PORTGROUP, "RoCE v2")
+    assert (rows["VM-01"]["Adapter"], rows["VM-02"]["Adapter"]) == ("off", "--")  # esx-01 does not know esx-02's adapters
+    browser.go("#/vms/VM-01/summary")
+    assert browser.facts()["MAC Address"] == told["VM-01"]["adapter"]["mac"]
+    browser.go("#/vms/VM-01/power-on")
+    arguments = guided[1].ctl("vm", "qemu-args", "VM-01")["arguments"]
+    browser.wait("the arguments", lambda: browser.text("main pre").splitlines() == arguments)
+
+
+def test_a_vm_at_work(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    with guided.checker("VM-01", "VM-02") as checker:
+        checker.advance(20)
+        browser.open(bridge.page, "#/vms")
+        browser.wait("both are on, and VM-01 has traffic", lambda: [
+            (row["State"][2:], row["Throughput"] not in ("--", "0.0 Mbit/s")) for row in browser.grid("VMs")] == [("Powered On", True), ("Powered On", False)])
+        browser.go("#/vms/VM-01/summary")
+        told = guided[1].ctl("adapter", "get", "VM-01")
+        assert browser.facts()["Adapter"] == told["state"] == "active"
+        assert told["gids"] and all(gid["gid"] in browser.text("main") for gid in told["gids"])
+        assert not browser.button("Edit Settings").is_enabled() and "VM-01 is powered on." in browser.text("main")
+    browser.wait("VM-01 is off", lambda: browser.facts()["State"] == "Powered Off")
+
+
+def test_the_search_finds_addresses(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    browser.open(bridge.page)
+    mac = guided[1].ctl("vm", "get", "VM-02")["adapter"]["mac"]
+    browser.driver.find_element("id", "search").send_keys(mac, "\n")
+    browser.wait("the VM's page", lambda: browser.text("main h1").endswith("VM-02"))
+
+
+@pytest.mark.parametrize("address", ["#/nowhere", "#/hosts/esx-99", "#/vms/%E0%A4%A", "#/networking/none", "#/hosts/esx-01/configure/none"])
+def test_an_address_that_leads_nowhere_says_so(browser: Browser, bridge: Bridge, address: str) -> None:
+    browser.open(bridge.page, address)
+    assert " has no " in browser.text("main .alert-warning")

@@ -1,0 +1,52 @@
+// Requests to the daemon. Each ends with the answer's JSON or with a Refusal, whose message is a sentence for people.
+const kTokenKey = 'pvrdma-token';
+const kPatienceMs = 10000;
+
+// `status` is HTTP's; 0: no whole answer arrived.
+export class Refusal extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export const token = {
+  get: () => sessionStorage.getItem(kTokenKey) ?? '',
+  set: (text) => sessionStorage.setItem(kTokenKey, text),
+  forget: () => sessionStorage.removeItem(kTokenKey),
+};
+
+export function headers(more = {}) {
+  const secret = token.get();
+  return secret ? { ...more, Authorization: `Bearer ${secret}` } : more;
+}
+
+export async function request(method, path, body, patience_ms = kPatienceMs) {
+  let status = 0;
+  let text = '';
+  try {
+    const answer = await fetch(path, {
+      method,
+      headers: headers(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(patience_ms),
+      cache: 'no-store',
+      credentials: 'omit',
+    });
+    text = await answer.text();
+    ({ status } = answer);
+  } catch (error) {
+    throw new Refusal(error.name === 'TimeoutError' ? `The daemon has not answered ${method} ${path} within ${patience_ms / 1000} s.`
+                                                    : 'The daemon cannot be reached.', 0);
+  }
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Refusal(`The answer to ${method} ${path} (status ${status}) is not JSON: another program answers, or it was cut.`, 0);
+  }
+  if (status >= 400) throw new Refusal(value.error ?? `${method} ${path}: status ${status}`, status);
+  return value;
+}
+
+export const get = (path) => request('GET', path);

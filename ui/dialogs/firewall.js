@@ -1,0 +1,46 @@
+// Edit the ruleset pvrdma: enabled, and the addresses that it admits.
+import { html, nothing } from '../lit.js';
+import { lines, show, tick } from '../dialog.js';
+import { box } from '../parts.js';
+import { W } from '../words.js';
+
+const listed = (text) => text.split(/[\s,]+/).filter(Boolean);
+
+export function edit_firewall(store, host) {
+  const ruleset = `/v1/hosts/${encodeURIComponent(host.name)}/rulesets/pvrdma`;
+  const old = host.ruleset;
+  const changes = ({ enabled, allow_all: any, allowed }) => {
+    const wanted = any ? old.allowed : listed(allowed);
+    return { added: wanted.filter((each) => !old.allowed.includes(each)), removed: old.allowed.filter((each) => !wanted.includes(each)),
+             flags: enabled !== old.enabled || any !== old.allow_all };
+  };
+  show({
+    title: `${W.edit} ${W.firewall}`,
+    target: host.name,
+    values: { enabled: old.enabled, allow_all: old.allow_all, allowed: old.allowed.join('\n') },
+    body: (dialog) => html`
+      ${tick(dialog, 'enabled', 'pvrdma', { note: 'TCP 28250, in and out' })}
+      ${tick(dialog, 'allow_all', W.allowAny)}
+      ${lines(dialog, 'allowed', W.allowedIps, { disabled: dialog.values.allow_all, note: 'addresses and networks such as 10.0.0.0/24, one a line' })}
+      ${dialog.values.enabled ? nothing : warning(store, host)}`,
+    // Addresses come first, so that no moment admits fewer than before and after.
+    edits: (values) => {
+      const { added, removed, flags } = changes(values);
+      return [...added.map((network) => ({ method: 'POST', path: `${ruleset}/allowed`, body: { network } })),
+              ...(flags ? [{ method: 'PATCH', path: ruleset, body: { enabled: values.enabled, allow_all: values.allow_all } }] : []),
+              ...removed.map((network) => ({ method: 'DELETE', path: `${ruleset}/allowed?network=${encodeURIComponent(network)}` }))];
+    },
+    commands: (values) => {
+      const { added, removed, flags } = changes(values);
+      const words = 'pvrdmactl network firewall ruleset';
+      return [...added.map((network) => `${words} allowedip add -H ${host.name} -r pvrdma -i ${network}`),
+              ...(flags ? [`${words} set -H ${host.name} -r pvrdma -e ${values.enabled} -a ${values.allow_all}`] : []),
+              ...removed.map((network) => `${words} allowedip remove -H ${host.name} -r pvrdma -i ${network}`)];
+    },
+  });
+}
+
+function warning(store, host) {
+  const others = store.data.hosts.filter((each) => each.alive && each.name !== host.name && each.pvrdma_vmknic).length;
+  return others ? box('warning', `${host.name} then neither listens nor connects: it loses its connections with ${others} other ${others === 1 ? 'host' : 'hosts'}.`) : nothing;
+}

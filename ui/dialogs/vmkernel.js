@@ -1,0 +1,38 @@
+// Add networking: a VMkernel adapter. Remove one.
+import { html } from '../lit.js';
+import { show, text, tick } from '../dialog.js';
+import { quoted } from '../format.js';
+import { W } from '../words.js';
+import { tag_command, tag_edit } from './advanced.js';
+
+function next_free(host) {
+  let number = 2;
+  while (host.vmks.some((vmk) => vmk.name === `vmk${number}`)) number += 1;
+  return `vmk${number}`;
+}
+
+const path = (host) => `/v1/hosts/${encodeURIComponent(host.name)}/vmks`;
+
+export const add_vmkernel = (store, host) => show({
+  title: W.addNetworking,
+  target: host.name,
+  values: { name: next_free(host), address: '', tagged: !host.pvrdma_vmknic },
+  body: (dialog) => html`
+    ${text(dialog, 'name', W.device, { required: true })}
+    ${text(dialog, 'address', W.ipAddress, { required: true, note: 'An address that the host has already: this page does not configure it.' })}
+    ${tick(dialog, 'tagged', 'Use for PVRDMA', { note: 'sets Net.PVRDMAVmknic' })}`,
+  edits: ({ name, address, tagged }) => [{ method: 'POST', path: path(host), body: { name, address } }, ...(tagged ? [tag_edit(host.name, name)] : [])],
+  commands: ({ name, address, tagged }) => [`pvrdmactl network ip interface add -H ${host.name} -i ${quoted(name)} --address ${quoted(address)}`,
+                                            ...(tagged ? [tag_command(host.name, name)] : [])],
+});
+
+export const remove_vmkernel = (host, vmk) => show({
+  title: `Remove ${vmk.name}`,
+  target: host.name,
+  ok: 'Remove',
+  danger: true,
+  values: {},
+  body: () => html`<p>Removes the VMkernel adapter ${vmk.name} (${vmk.address}) of ${host.name}. The address itself stays on the host.</p>`,
+  edits: () => [{ method: 'DELETE', path: `${path(host)}/${encodeURIComponent(vmk.name)}` }],
+  commands: () => [`pvrdmactl network ip interface remove -H ${host.name} -i ${vmk.name}`],
+});

@@ -1,0 +1,34 @@
+// Values as people read them.
+
+export const yes = (flag) => (flag ? 'Yes' : 'No');
+
+export function speed(mbps) {
+  if (!mbps) return '--';
+  return mbps >= 1000 ? `${mbps / 1000} Gbit/s` : `${mbps} Mbit/s`;
+}
+
+export const nicSpeed = (nic) => (nic.link_up ? (nic.speed_mbps ? speed(nic.speed_mbps) : 'Up') : 'Down');
+
+export function memory(mib) {
+  return mib >= 1024 && mib % 1024 === 0 ? `${mib / 1024} GiB` : `${mib} MiB`;
+}
+
+export function rate(bits) {
+  if (bits === undefined || bits === null) return '--';
+  return bits >= 1e9 ? `${(bits / 1e9).toFixed(1)} Gbit/s` : `${(bits / 1e6).toFixed(1)} Mbit/s`;
+}
+
+export const timeOfDay = (ms) => new Date(ms).toTimeString().slice(0, 8);
+
+export const ports = (rules, direction) =>
+  rules.filter((rule) => rule.direction === direction)
+    .map(({ port_begin: begin, port_end: end }) => (begin === end ? `${begin}` : `${begin}-${end}`)).join(', ') || '--';
+
+// A word of a command line for people to copy into a shell.
+export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);
+
+// A cell of a CSV file. A quote in front keeps spreadsheets from taking it for a formula.
+export function csvCell(text) {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return `"${safe.replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,40 @@
+// Small parts that several views draw.
+import { html, nothing } from './lit.js';
+
+export const dot = (alive, known = true) =>
+  html`<span class="dot ${known ? (alive ? 'good' : 'bad') : 'unknown'}" aria-hidden="true">${known ? (alive ? '●' : '○') : '?'}</span>`;
+
+export const power_dot = (on, known = true) => html`<span class="dot ${known ? (on ? 'good' : 'idle') : 'unknown'}" aria-hidden="true">${
+  known ? (on ? '●' : '○') : '?'}</span>`;
+
+export const title = (text, actions = nothing) => html`<div class="title-line"><h1 class="page-title">${text}</h1><div>${actions}</div></div>`;
+
+export const section = (text) => html`<h2 class="section-title">${text}</h2>`;
+
+// A sentence in a box. kind: danger, warning, info, success.
+export const box = (kind, sentence, action = nothing) => html`<div class="alert alert-${kind} static"><div class="alert-items">
+  <div class="alert-item"><span class="alert-text">${sentence}</span>${action}</div></div></div>`;
+
+// A button; when it cannot be used, `why` says so beside it.
+export const button = (label, run, why = '') => html`<span class="action">
+  <button class="btn btn-outline btn-sm" ?disabled=${why !== ''} @click=${run}>${label}</button>
+  ${why ? html`<span class="reason">${why}</span>` : nothing}</span>`;
+
+// Names and values.
+export const facts = (pairs) => html`<dl class="facts">${pairs.map(([name, value]) => html`<dt>${name}</dt><dd>${value ?? '--'}</dd>`)}</dl>`;
+
+export const tabs = (label, entries) => html`<nav aria-label=${label}><ul class="nav tabs">${entries.map(([name, address, active]) => html`
+  <li class="nav-item"><a class="nav-link ${active ? 'active' : ''}" href=${address} aria-current=${active ? 'page' : nothing}>${name}</a></li>`)}</ul></nav>`;
+
+// A list of links on the left of a view: [[heading, [[name, address, active]]]]
+export const side_list = (groups) => html`<nav class="side" aria-label="Configure">${groups.map(([heading, links]) => html`
+  <p class="side-heading">${heading}</p>
+  <ul>${links.map(([name, address, active]) => html`<li><a href=${address} class=${active ? 'active' : ''} aria-current=${active ? 'page' : nothing}>${name}</a></li>`)}</ul>`)}</nav>`;
+
+// The answer of a path that the store asks for, drawn when it is there.
+export function answer(detail, draw) {
+  if (detail.value !== undefined) return draw(detail.value);
+  return detail.trouble ? box('danger', detail.trouble) : html`<p class="empty">Loading…</p>`;
+}
+
+export const copy_button = (text) => html`<button class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(text)}>Copy</button>`;

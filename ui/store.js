@@ -1,0 +1,201 @@
+// What the daemon says: a copy of its inventory, asked for every two seconds, and how fresh it is.
+//
+// The copy stays when the daemon goes away, and the store tries again after 1, 2, 5 and 10 s. Views draw from `data`, and name
+// further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells changes at once;
+// the requests then show only that it is there.
+import { get, request, Refusal, token } from './api.js';
+import { Rates } from './rates.js';
+import { Watch } from './watch.js';
+
+const kPeriodMs = 2000;
+const kAgainMs = [1000, 2000, 5000, 10000];
+const kHiddenMs = 60000;  // a page that nobody has seen for this long asks no more
+const kTasks = 20;
+const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
+
+export class Store {
+  data = null;      // {version, hosts, dvs, vms, cluster, adapters}; null: nothing has arrived yet
+  outside = '';     // why the daemon has no inventory: it is not a member of a cluster
+  live = false;
+  at_ms = 0;        // when `data` arrived
+  trouble = '';     // why the last request failed
+  login = '';       // '': no token is missing; otherwise the sentence with which the daemon asks for one
+  tasks = [];
+  rates = new Rates();
+
+  #changed;
+  #details = new Map();  // path -> {value, trouble, drawn}
+  #failures = 0;
+  #timer = 0;
+  #round = null;  // the request that is under way
+  #hidden_since_ms = 0;
+  #watch = null;    // null: the daemon does not have it, or nothing has arrived yet
+
+  constructor(changed) {
+    this.#changed = changed;
+  }
+
+  start() {
+    document.addEventListener('visibilitychange', () => {
+      this.#hidden_since_ms = document.hidden ? Date.now() : 0;
+      if (!document.hidden) this.refresh();
+    });
+    this.refresh();
+  }
+
+  // Asks now, not at the next tick.
+  async refresh() {
+    while (this.#round) await this.#round;
+    clearTimeout(this.#timer);
+    this.#round = this.#ask_and_note();
+    await this.#round;
+  }
+
+  async #ask_and_note() {
+    let wait_ms = kPeriodMs;
+    try {
+      await this.#ask();
+      this.#failures = 0;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      wait_ms = kAgainMs[Math.min(this.#failures++, kAgainMs.length - 1)];
+      this.live = false;
+      this.trouble = error.message;
+      if (error.status === 401) this.login = token.get() ? error.message : 'This address needs a token.';
+    } finally {
+      this.#round = null;
+      this.#timer = setTimeout(() => this.#tick(), wait_ms);
+      this.#changed();
+    }
+  }
+
+  // The answer of a further path: {value, trouble}, both undefined until it arrives.
+  detail(path) {
+    let detail = this.#details.get(path);
+    if (detail === undefined) {
+      detail = { value: undefined, trouble: undefined, drawn: true };
+      this.#details.set(path, detail);
+      this.#ask_detail(path, detail).then(this.#changed);
+    }
+    detail.drawn = true;
+    return detail;
+  }
+
+  // Why nothing can be changed; '': it can.
+  get cannot_edit() {
+    if (!this.data || !this.live) return 'The daemon does not answer.';
+    if (this.data.version.role === 'read-only') return 'You are logged in with the read-only token.';
+    if (this.outside) return this.outside;
+    const { store } = this.data.cluster;
+    return store.connected ? '' : `The store is away: ${store.trouble}`;
+  }
+
+  has(feature) {
+    return this.data?.version.features?.includes(feature) ?? false;
+  }
+
+  // Carries out edits [{method, path, body}]: as one transaction where the daemon has batches, otherwise one after the other.
+  // `title` and `target` name the task.
+  async edit(title, target, edits) {
+    const task = { title, target, state: 'running', at_ms: Date.now() };
+    this.tasks = [task, ...this.tasks].slice(0, kTasks);
+    this.#changed();
+    try {
+      if (edits.length > 1 && this.has('batch')) {
+        await this.#in_one(edits);
+      } else {
+        await this.#in_turn(edits);
+      }
+      task.state = 'done';
+    } catch (error) {
+      task.state = 'refused';
+      task.trouble = error.message;
+      throw error;
+    } finally {
+      await this.refresh();
+    }
+  }
+
+  async #in_one(edits) {
+    try {
+      await request('POST', '/v1/batch', { edits, dry_run: false });
+    } catch (error) {
+      if (error instanceof Refusal) error.message = error.message.replace(/^edit \d+, \S+ \S+: /, '');  // people know no requests
+      throw error;
+    }
+  }
+
+  async #in_turn(edits) {
+    let done = 0;
+    for (const { method, path, body } of edits) {
+      try {
+        await request(method, path, body);
+      } catch (error) {
+        if (done === 0 || !(error instanceof Refusal)) throw error;
+        throw new Refusal(`${error.message} (The first ${done} of ${edits.length} changes are made.)`, error.status);
+      }
+      done += 1;
+    }
+  }
+
+  async #ask() {
+    const version = await get('/v1/version');
+    const in_cluster = version.host !== null && version.host !== '';
+    const names = in_cluster ? Object.keys(kPaths) : ['adapters'];
+    const answers = await Promise.all(names.map((name) => get(kPaths[name])));
+    const empty = { hosts: [], dvs: [], vms: [], cluster: null, adapters: [] };
+    this.outside = in_cluster ? '' : 'This daemon is not a member of a cluster: its configuration has no [host] table.';
+    this.data = { version, ...empty, ...Object.fromEntries(names.map((name, index) => [name, answers[index]])) };
+    this.at_ms = Date.now();
+    this.live = true;
+    this.trouble = '';
+    this.login = '';
+    if (this.has('watch') && this.#watch === null) {
+      this.#watch = new Watch((event, told) => this.#told(event, told));
+      this.#watch.start();
+    }
+    for (const adapter of this.data.adapters) {
+      const bytes = adapter.tx_bytes + adapter.rx_bytes;
+      adapter.rate = this.#watch ? this.rates.newest(adapter.name) : this.rates.update(adapter.name, bytes, this.at_ms);
+    }
+    await Promise.all([...this.#details].map(([path, detail]) => {
+      if (!detail.drawn) return this.#details.delete(path);
+      detail.drawn = false;
+      return this.#ask_detail(path, detail);
+    }));
+  }
+
+  async #ask_detail(path, detail) {
+    try {
+      detail.value = await get(path);
+      detail.trouble = undefined;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      detail.trouble = error.message;
+    }
+  }
+
+  // An event of /v1/watch.
+  #told(event, data) {
+    if (!this.data || !this.live) return;
+    if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
+    else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
+    else if (event === 'stats') this.#take_stats(data);
+    else if (event === 'changed') this.refresh();
+    this.#changed();
+  }
+
+  // The members of an adapter that /v1/watch sends each second, as raw counters.
+  #take_stats({ t, adapters }) {
+    for (const [name, state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes] of adapters) {
+      const adapter = this.data.adapters.find((each) => each.name === name);
+      if (!adapter) continue;
+      Object.assign(adapter, { state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes, rate: this.rates.update(name, tx_bytes + rx_bytes, t) });
+    }
+  }
+
+  #tick() {
+    if (this.#hidden_since_ms && Date.now() - this.#hidden_since_ms > kHiddenMs) return;  // refresh() when it is seen again
+    this.refresh();
+  }
+}

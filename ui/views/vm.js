@@ -1,0 +1,68 @@
+// One VM: Summary with its adapter, and how to power it on.
+import { html } from '../lit.js';
+import { edit_settings } from '../dialogs/edit_settings.js';
+import { remove_vm, upgrade_vm } from '../dialogs/vm.js';
+import { memory, rate } from '../format.js';
+import { answer, box, button, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
+import { to } from '../route.js';
+import { W } from '../words.js';
+import { power } from './vms.js';
+
+const kLatest = 21;
+
+// Why the VM cannot be changed now; '': it can.
+function locked(store, vm) {
+  if (store.cannot_edit) return store.cannot_edit;
+  if (vm.motion) return `${vm.name} is on its way to ${vm.motion.to}.`;
+  return vm.power === 'on' ? `${vm.name} is powered on.` : '';
+}
+
+export function vm(store, name, [tab = 'summary']) {
+  const shown = store.data.vms.find((each) => each.name === name);
+  const adapter = store.data.adapters.find((each) => each.name === name);
+  if (!shown && !(store.outside && adapter)) return box('warning', `The cluster has no VM ${name}.`);
+  if (!shown) return html`${title(name)}${adapter_facts(adapter)}`;
+  const why = locked(store, shown);
+  return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, html`
+      ${button(W.editSettings, () => edit_settings(store, shown), why)}
+      ${button(W.upgrade, () => upgrade_vm(shown), why && ' ' || (shown.hardware_version >= kLatest ? 'It has the newest version.' : ''))}
+      ${button('Remove', () => remove_vm(shown), why && ' ')}`)}
+    ${tabs(name, [[W.summary, to('vms', name, 'summary'), tab !== 'power-on'], ['How to power on', to('vms', name, 'power-on'), tab === 'power-on']])}
+    ${tab === 'power-on' ? power_on(store, shown) : summary(store, shown, adapter)}`;
+}
+
+function summary(store, shown, adapter) {
+  const mend = button(W.editSettings, () => edit_settings(store, shown), locked(store, shown));
+  return html`
+    ${shown.power_on_refusal ? box('warning', shown.power_on_refusal, mend) : ''}
+    ${shown.not_served ? box('danger', shown.not_served) : ''}
+    ${facts([[W.state, power(shown)], [W.host, shown.motion ? `${shown.host} → ${shown.motion.to}` : html`<a href=${to('hosts', shown.host)}>${shown.host}</a>`],
+             [W.compatibility, `VM version ${shown.hardware_version}`], [W.memory, `${memory(shown.memory_mib)}, ${memory(shown.memory_reserved_mib)} reserved`]])}
+    ${shown.adapter ? html`${section('PVRDMA adapter')}
+      ${facts([[W.network, html`${shown.adapter.portgroup} (<a href=${to('networking', shown.adapter.dvs)}>${shown.adapter.dvs}</a>)`], [W.deviceProtocol, `RoCE ${shown.adapter.protocol}`],
+               [W.macAddress, shown.adapter.mac], ['Profile', shown.adapter.profile], ['Doorbells', shown.adapter.doorbells],
+               ['Addresses', shown.adapter.addresses.join(', ') || 'any'], ['Owner', shown.adapter.owner || '--'], ['Socket', shown.adapter.socket || '--']])}
+      ${adapter ? adapter_facts(adapter) : html`<p class="empty">${shown.host} serves this adapter and knows its state.</p>`}`
+      : html`<p class="empty">The VM has no PVRDMA adapter. Edit Settings gives it one.</p>`}`;
+}
+
+function adapter_facts(adapter) {
+  const objects = Object.entries(adapter.objects).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${name}`).join(', ');
+  return html`${section('State')}
+    ${adapter.trouble ? box('warning', adapter.trouble) : ''}
+    ${facts([['Adapter', adapter.state], ['Link', adapter.link_up ? 'up' : 'down'], [W.mtu, adapter.mtu], ['Guest', adapter.guest_os || '--'],
+             ['Driver version', adapter.driver_version || '--'], ['Throughput', rate(adapter.rate)], ['Native endpoints', adapter.native_endpoints], ['Objects', objects || 'none']])}
+    ${section('GIDs')}
+    ${adapter.gids.length === 0 ? html`<p class="empty">The guest has bound no GID.</p>`
+      : html`<ul class="plain">${adapter.gids.map((gid) => html`<li>${gid.index}: ${gid.gid} (RoCE ${gid.roce.replace(/^RoCE /, '')})${gid.lost_to ? html` <span class="label label-danger">lost to ${gid.lost_to}</span>` : ''}</li>`)}</ul>`}`;
+}
+
+function power_on(store, shown) {
+  const path = `/v1/vms/${encodeURIComponent(shown.name)}`;
+  return html`<p>pvrdmad starts no QEMU. Start the VM on ${shown.host} with these arguments and those of its disks, processors and
+      network <code>net0</code>, or give libvirt the fragment.</p>
+    ${section('QEMU')}
+    ${answer(store.detail(`${path}/qemu-args`), ({ arguments: words }) => html`<pre class="code" tabindex="0">${words.join('\n')}</pre>${copy_button(words.join('\n'))}`)}
+    ${section('libvirt')}
+    ${answer(store.detail(`${path}/libvirt-xml`), ({ xml }) => html`<pre class="code" tabindex="0">${xml}</pre>${copy_button(xml)}`)}`;
+}
