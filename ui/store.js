@@ -94,18 +94,13 @@ export class Store {
     return this.data?.version.features?.includes(feature) ?? false;
   }
 
-  // Carries out edits [{method, path, body}]: as one transaction where the daemon has batches, otherwise one after the other.
-  // `title` and `target` name the task.
+  // Carries out edits [{method, path, body}], one after the other. `title` and `target` name the task.
   async edit(title, target, edits) {
     const task = { title, target, state: 'running', at_ms: Date.now() };
     this.tasks = [task, ...this.tasks].slice(0, kTasks);
     this.#changed();
     try {
-      if (edits.length > 1 && this.has('batch')) {
-        await this.#in_one(edits);
-      } else {
-        await this.#in_turn(edits);
-      }
+      await this.#in_turn(edits);
       task.state = 'done';
     } catch (error) {
       task.state = 'refused';
@@ -113,15 +108,6 @@ export class Store {
       throw error;
     } finally {
       await this.refresh();
-    }
-  }
-
-  async #in_one(edits) {
-    try {
-      await request('POST', '/v1/batch', { edits, dry_run: false });
-    } catch (error) {
-      if (error instanceof Refusal) error.message = error.message.replace(/^edit \d+, \S+ \S+: /, '');  // people know no requests
-      throw error;
     }
   }
 

@@ -40,7 +40,7 @@ def log_in(browser: Browser, token: str) -> None:
     browser.click("Log In")
 
 
-def test_tokens_and_roles(browser: Browser, page: str) -> None:
+def test_tokens_and_roles(page: str, browser: Browser) -> None:  # the browser leaves before the daemon ends
     browser.driver.get(f"{page}#/networking")
     browser.wait("it asks for a token", lambda: "Token" in browser.text("main"))
     assert browser.violations() == []
