@@ -12,8 +12,7 @@
 // * A copy of less than 256 bytes is stored from its start to its end, in words of up to 16 bytes. So is the
 //   start of a longer copy up to a line of 64 bytes, and its last line, after all others.
 // * Between them, a longer copy is stored line by line, lower lines first: when the guest sees a byte, it
-// sees
-//   all lines before that byte's. The bytes of one line may appear in any order.
+//   sees all lines before that byte's. The bytes of one line may appear in any order.
 // * Lines of a copy that is longer than the CPU's first-level cache may appear in any order, except the last
 //   line. A message of several pieces (guestmem::copy()) is several copies.
 //

@@ -63,6 +63,11 @@ std::string indented(const std::string& answer) {
   return json.is_discarded() ? answer : json.dump(kIndent, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
+// It does not end by itself.
+bool is_stream(const Json& operation) {
+  return operation.contains(Json::json_pointer("/responses/200/content/text~1event-stream"));
+}
+
 // Each object of the API that needs no name, as the API itself lists them.
 void add_answers(Bundle& bundle, const Get& get) {
   const auto description = get("/openapi.json");
@@ -76,7 +81,9 @@ void add_answers(Bundle& bundle, const Get& get) {
     return;
   }
   for (const auto& [path, methods] : api.at("paths").items()) {
-    if (path == "/openapi.json" || path.find('{') != std::string::npos || !methods.contains("get")) continue;
+    if (path == "/openapi.json" || path.find('{') != std::string::npos || !methods.contains("get") ||
+        is_stream(methods.at("get")))
+      continue;
     auto answer = get(path);
     if (path == "/metrics") {
       bundle.add("metrics.txt", std::move(answer));

@@ -46,6 +46,7 @@ def test_a_running_daemon(folder: Path) -> None:
         assert files["versions.txt"].startswith("pvrdmactl ")
         assert [each["name"] for each in json.loads(files["api/v1/adapters.json"])] == ["VM-01"]
         assert {"api/v1/version.json", "api/v1/process.json", "api/v1/paths.json", "api/v1/qps.json", "api/v1/stats.json"} <= set(files)
+        assert "api/v1/watch.json" not in files, "it would never end"
         assert "# TYPE pvrdma_" in files["metrics.txt"]
         assert files["pvrdmad.toml"] == config.read_text(encoding="ascii")
         assert "healthy" in json.loads(files["doctor.json"])
