@@ -29,7 +29,7 @@ export function draw() {
 export function after_draw() {
   const element = document.querySelector('dialog');
   if (element !== null && !element.open) element.showModal();
-  if (open?.newly_refused) {
+  if (element !== null && open?.newly_refused) {
     open.newly_refused = false;
     element.querySelector('.alert')?.focus();
   }
@@ -39,6 +39,7 @@ class Dialog {
   refusal = null;
   newly_refused = false;
   busy = false;
+  #made = new Set();  // edits that are carried out, as texts: after a refusal and a correction only the others are sent
 
   constructor(spec) {
     this.spec = spec;
@@ -54,7 +55,7 @@ class Dialog {
     const { spec, values } = this;
     const commands = spec.commands(values);
     const why_not = store.cannot_edit;
-    return html`<dialog aria-labelledby="dialog-title" @close=${() => this.#closed()}>
+    return html`<dialog aria-labelledby="dialog-title" @cancel=${(event) => this.busy && event.preventDefault()} @close=${() => this.#closed()}>
       <form class="modal-content" method="dialog" @submit=${(event) => this.#submit(event)}>
         <div class="modal-header"><h1 class="modal-title page-title" id="dialog-title">${spec.title}</h1></div>
         ${this.refusal ? alert(this.refusal.message) : nothing}
@@ -64,7 +65,7 @@ class Dialog {
           : nothing}
         <div class="modal-footer">
           ${why_not ? html`<span class="reason">${why_not}</span>` : nothing}
-          <button type="button" class="btn btn-outline" @click=${(event) => event.target.closest('dialog').close()}>${W.cancel}</button>
+          <button type="button" class="btn btn-outline" ?disabled=${this.busy} @click=${(event) => event.target.closest('dialog').close()}>${W.cancel}</button>
           <button class="btn ${spec.danger ? 'btn-danger' : 'btn-primary'}" ?disabled=${this.busy || why_not !== ''}>${spec.ok ?? W.ok}</button>
         </div>
       </form></dialog>`;
@@ -73,13 +74,13 @@ class Dialog {
   async #submit(event) {
     event.preventDefault();
     const element = event.target.closest('dialog');
-    const edits = this.spec.edits(this.values);
+    const edits = this.spec.edits(this.values).filter((edit) => !this.#made.has(JSON.stringify(edit)));
     if (edits.length === 0) return element.close();
     this.busy = true;
     this.refusal = null;
     changed();
     try {
-      await store.edit(this.spec.title, this.spec.target, edits);
+      await store.edit(this.spec.title, this.spec.target, edits, (edit) => this.#made.add(JSON.stringify(edit)));
       element.close();
       this.spec.done?.(this.values);
     } catch (error) {
@@ -114,11 +115,13 @@ export function text(dialog, name, label, { note, required, pattern, type = 'tex
     @input=${(event) => dialog.set(name, type === 'number' && event.target.value !== '' ? Number(event.target.value) : event.target.value)}>`, note);
 }
 
-// choices: [[value, title]]
-export function select(dialog, name, label, choices, { note, disabled } = {}) {
+// offered: [[value, title]]. A value that is offered no longer stays the choice until another is made.
+export function select(dialog, name, label, offered, { note, disabled } = {}) {
+  const value = dialog.values[name];
+  const choices = offered.some(([each]) => each === value) ? offered : [[value, `${value} (not offered)`], ...offered];
   return row(name, label, html`<div class="clr-select-wrapper"><select class="clr-select" id="field-${name}" ?disabled=${disabled}
       @change=${(event) => dialog.set(name, choices[event.target.selectedIndex][0])}>
-    ${choices.map(([value, title]) => html`<option .selected=${live(value === dialog.values[name])}>${title}</option>`)}
+    ${choices.map(([each, title]) => html`<option .selected=${live(each === value)}>${title}</option>`)}
   </select></div>`, note);
 }
 

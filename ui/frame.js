@@ -49,7 +49,7 @@ function view(store, [kind = 'home', ...rest]) {
   if (store.data === null) {
     return html`<p class="empty">${store.trouble ? 'Nothing has arrived yet. The page tries again by itself.' : 'Loading…'}</p>`;
   }
-  if (!(kind in views)) return box('warning', `The page has no view #/${kind}.`);
+  if (!Object.hasOwn(views, kind)) return box('warning', `The page has no view #/${kind}.`);
   return views[kind](store, rest);
 }
 
@@ -102,6 +102,6 @@ const help = (changed) => html`<section class="help" aria-label="Help">
 
 const tasks = (store) => html`<footer class="tasks" aria-label=${W.recentTasks}>
   <span class="tasks-title">${W.recentTasks}:</span>
-  ${store.tasks.length === 0 ? 'none yet' : store.tasks.slice(0, 3).map((task) => html`<span class="task">${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
+  ${store.tasks.length === 0 ? 'none yet' : store.tasks.slice(0, 3).map((task) => html`<span class="task" title=${task.trouble ?? nothing}>${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
     <span class="label ${task.state === 'refused' ? 'label-danger' : task.state === 'done' ? 'label-success' : 'label-info'}">${task.state}</span></span>`)}
   <a class="about-link" href=${to('about')}>About</a></footer>`;

@@ -3,7 +3,7 @@ import { go } from './route.js';
 
 const kKey = 'pvrdma-letters-off';
 
-export const pages = { h: ['hosts'], n: ['networking'], v: ['vms'], r: ['home'], a: ['about'] };
+const pages = { h: ['hosts'], n: ['networking'], v: ['vms'], r: ['home'], a: ['about'] };
 export const letters_off = () => localStorage.getItem(kKey) === 'yes';
 export const set_letters_off = (off) => localStorage.setItem(kKey, off ? 'yes' : 'no');
 
@@ -19,7 +19,7 @@ export function listen(page, changed) {
     if (event.ctrlKey || event.metaKey || event.altKey || types(event.target) || document.querySelector('dialog') || letters_off()) return;
     const was_g = after_g;
     after_g = event.key === 'g';
-    if (was_g && event.key in pages) go(...pages[event.key]);
+    if (was_g && Object.hasOwn(pages, event.key)) go(...pages[event.key]);
     else if (event.key === '/') {
       event.preventDefault();
       document.getElementById('search')?.focus();

@@ -33,8 +33,8 @@ export const side_list = (groups) => html`<nav class="side" aria-label="Configur
 
 // The answer of a path that the store asks for, drawn when it is there.
 export function answer(detail, draw) {
-  if (detail.value !== undefined) return draw(detail.value);
-  return detail.trouble ? box('danger', detail.trouble) : html`<p class="empty">Loading…</p>`;
+  if (detail.trouble) return box('danger', detail.trouble);
+  return detail.value !== undefined ? draw(detail.value) : html`<p class="empty">Loading…</p>`;
 }
 
 export const copy_button = (text) => html`<button class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(text)}>Copy</button>`;

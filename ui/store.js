@@ -11,6 +11,7 @@ const kPeriodMs = 2000;
 const kAgainMs = [1000, 2000, 5000, 10000];
 const kHiddenMs = 60000;  // a page that nobody has seen for this long asks no more
 const kTasks = 20;
+const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
 export class Store {
@@ -30,16 +31,19 @@ export class Store {
   #round = null;  // the request that is under way
   #hidden_since_ms = 0;
   #watch = null;    // null: the daemon does not have it, or nothing has arrived yet
+  #stats_ms = 0;    // when /v1/watch last told counters
 
   constructor(changed) {
     this.#changed = changed;
   }
 
   start() {
+    const note = () => { this.#hidden_since_ms = document.hidden ? Date.now() : 0; };
     document.addEventListener('visibilitychange', () => {
-      this.#hidden_since_ms = document.hidden ? Date.now() : 0;
+      note();
       if (!document.hidden) this.refresh();
     });
+    note();  // a tab may be opened in the background
     this.refresh();
   }
 
@@ -62,6 +66,7 @@ export class Store {
       this.live = false;
       this.trouble = error.message;
       if (error.status === 401) this.login = token.get() ? error.message : 'This address needs a token.';
+      else if (this.login) this.login = error.message;
     } finally {
       this.#round = null;
       this.#timer = setTimeout(() => this.#tick(), wait_ms);
@@ -94,13 +99,14 @@ export class Store {
     return this.data?.version.features?.includes(feature) ?? false;
   }
 
-  // Carries out edits [{method, path, body}], one after the other. `title` and `target` name the task.
-  async edit(title, target, edits) {
+  // Carries out edits [{method, path, body}], one after the other. `title` and `target` name the task. made(edit) is called for each
+  // that the daemon has carried out.
+  async edit(title, target, edits, made) {
     const task = { title, target, state: 'running', at_ms: Date.now() };
     this.tasks = [task, ...this.tasks].slice(0, kTasks);
     this.#changed();
     try {
-      await this.#in_turn(edits);
+      await this.#in_turn(edits, made);
       task.state = 'done';
     } catch (error) {
       task.state = 'refused';
@@ -111,15 +117,16 @@ export class Store {
     }
   }
 
-  async #in_turn(edits) {
+  async #in_turn(edits, made) {
     let done = 0;
-    for (const { method, path, body } of edits) {
+    for (const edit of edits) {
       try {
-        await request(method, path, body);
+        await request(edit.method, edit.path, edit.body);
       } catch (error) {
         if (done === 0 || !(error instanceof Refusal)) throw error;
         throw new Refusal(`${error.message} (The first ${done} of ${edits.length} changes are made.)`, error.status);
       }
+      made(edit);
       done += 1;
     }
   }
@@ -142,7 +149,8 @@ export class Store {
     }
     for (const adapter of this.data.adapters) {
       const bytes = adapter.tx_bytes + adapter.rx_bytes;
-      adapter.rate = this.#watch ? this.rates.newest(adapter.name) : this.rates.update(adapter.name, bytes, this.at_ms);
+      const asked = this.rates.update(`asked/${adapter.name}`, bytes, this.at_ms);  // by this page's clock
+      adapter.rate = this.at_ms - this.#stats_ms < kStatsMs ? this.rates.newest(adapter.name) : asked;
     }
     await Promise.all([...this.#details].map(([path, detail]) => {
       if (!detail.drawn) return this.#details.delete(path);
@@ -173,6 +181,7 @@ export class Store {
 
   // The members of an adapter that /v1/watch sends each second, as raw counters.
   #take_stats({ t, adapters }) {
+    this.#stats_ms = Date.now();
     for (const [name, state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes] of adapters) {
       const adapter = this.data.adapters.find((each) => each.name === name);
       if (!adapter) continue;

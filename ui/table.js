@@ -32,6 +32,7 @@ export class Table {
   #held = null;     // the keys in the order that is kept; null: the order is not kept
   #first = 0;       // the first row in sight
   #page = 20;
+  #hold_again = false;  // hold the next order that is drawn
   #hidden;
 
   constructor(id, columns, options) {
@@ -65,6 +66,7 @@ export class Table {
   sort_by(key) {
     this.descending = this.sort_key === key && !this.descending;
     this.sort_key = key;
+    this.#hold_again = this.#held !== null;  // the pointer or the focus is still here
     this.#held = null;
     Table.changed();
   }
@@ -88,6 +90,8 @@ export class Table {
   // What is drawn. `actions`: buttons beside the filter.
   draw(rows, actions = nothing) {
     const shown = this.arranged(rows);
+    if (this.#hold_again) this.#held = shown.map(this.options.key);
+    this.#hold_again = false;
     const windowed = shown.length > kWindow;
     const first = windowed ? Math.min(this.#first, shown.length - kWindow) : 0;
     const visible = windowed ? shown.slice(first, first + kWindow) : shown;
@@ -106,7 +110,7 @@ export class Table {
       </div>
       <div class="grid-scroll" @scroll=${(event) => this.#scrolled(event.target)}
            @pointerenter=${() => this.hold(rows)} @pointerleave=${(event) => event.currentTarget.contains(document.activeElement) || this.release()}
-           @focusin=${() => this.hold(rows)} @focusout=${() => this.release()}>
+           @focusin=${() => this.hold(rows)} @focusout=${(event) => event.currentTarget.matches(':hover') || this.release()}>
         <table class="table table-compact grid" role="grid" tabindex="0" aria-label=${this.options.label} id="grid-${this.id}"
                aria-rowcount=${shown.length + 1} aria-activedescendant=${active_in_dom ? `row-${this.id}-${active}` : nothing}
                @keydown=${(event) => this.#key(event, shown, active)}>
@@ -163,8 +167,8 @@ export class Table {
     return this.filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
       const [, title, part] = /^([^:]+):(.*)$/.exec(word) ?? [];
       const named = title === undefined ? [] : this.columns.filter((column) => column.title.toLowerCase().replaceAll(' ', '').startsWith(title));
-      const [columns, wanted] = named.length > 0 ? [named, part] : [this.columns, word];
-      return columns.some((column) => String(column.value(row) ?? '').toLowerCase().includes(wanted));
+      const has = (columns, wanted) => columns.some((column) => String(column.value(row) ?? '').toLowerCase().includes(wanted));
+      return has(named, part) || has(this.columns, word);
     });
   }
 

@@ -24,12 +24,13 @@ export class Watch {
 
   start() {
     let hidden = 0;
-    document.addEventListener('visibilitychange', () => {
+    const look = () => {
       clearTimeout(hidden);
       if (document.hidden) hidden = setTimeout(() => this.stop(), kHiddenMs);
       else this.#lead();
-    });
-    this.#lead();
+    };
+    document.addEventListener('visibilitychange', look);
+    look();
   }
 
   stop() {

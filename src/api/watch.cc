@@ -92,9 +92,10 @@ std::string Sampler::hello() const {
 
 Sampler::Events Sampler::newest() {
   const std::lock_guard lock(mutex_);
-  if (const auto now = steady_clock::now(); now >= next_sample_) {
-    next_sample_ = now + kSamplePeriod;
+  if (steady_clock::now() >= next_sample_) {
     sample();
+    // From now, as a shard that does not answer takes seconds: the others, who wait, do not ask it again.
+    next_sample_ = steady_clock::now() + kSamplePeriod;
   }
   if (parts_.plane != nullptr) look_at_inventory();
   return events_;

@@ -60,6 +60,25 @@ def test_a_refusal_is_the_daemons_sentence(browser: Browser, guided: Fleet, brid
     assert [message for message in browser.messages() if "status of 4" not in message] == []  # a 400 is a refusal, too
 
 
+def test_a_correction_sends_only_what_is_not_made_yet(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    """The switch is made, and its port group is refused."""
+    browser.open(bridge.page, "#/networking")
+    browser.click("New Distributed Switch")
+    browser.type("name", "Second")
+    browser.type("group", "a b")
+    browser.click("OK", "dialog")
+    browser.wait("the refusal", lambda: browser.refusal)
+    assert "(The first 1 of 2 changes are made.)" in browser.refusal
+    try:
+        browser.type("group", "ab")
+        browser.ok()
+        (made,) = (dvs for dvs in guided[1].ctl("dvs", "list") if dvs["name"] == "Second")
+        assert [group["name"] for group in made["portgroups"]] == ["ab"]
+    finally:
+        guided[1].ctl_text("dvs", "delete", "Second")
+    browser.messages()  # the refused request
+
+
 def test_edit_settings(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
     one = guided[1]
     one.ctl("vm", "create", "VM-41", "--hw", "13", "--memory", "512")

@@ -45,11 +45,18 @@ const uplink_fields = (dialog, store, dvs, host) => {
   return dvs.uplinks.map((slot) => select(dialog, slot, slot, [['', 'none'], ...nics.map((nic) => [nic.name, `${nic.name} (${nic.netdev}, ${nic.description || nic.mac})`])]));
 };
 
-const uplink_edits = (dvs, host, values, old) => dvs.uplinks.filter((slot) => (values[slot] ?? '') !== (old[slot] ?? ''))
-  .map((slot) => ({ method: 'PUT', path: `${path(dvs.name)}/hosts/${encodeURIComponent(host)}/uplinks/${encodeURIComponent(slot)}`, body: { vmnic: values[slot] } }));
+// [[uplink, NIC]]: a NIC is taken from its old uplink before it gets another one.
+function uplink_changes(dvs, values, old) {
+  const changed = dvs.uplinks.filter((slot) => (values[slot] ?? '') !== (old[slot] ?? ''));
+  const freed = changed.filter((slot) => old[slot] && changed.some((other) => values[other] === old[slot]));
+  return [...freed.map((slot) => [slot, '']), ...changed.filter((slot) => values[slot] || !freed.includes(slot)).map((slot) => [slot, values[slot]])];
+}
 
-const uplink_commands = (dvs, host, values, old) => dvs.uplinks.filter((slot) => (values[slot] ?? '') !== (old[slot] ?? ''))
-  .map((slot) => `pvrdmactl dvs uplink set ${dvs.name} ${host} ${slot} ${values[slot] || "''"}`);
+const uplink_edits = (dvs, host, values, old) => uplink_changes(dvs, values, old)
+  .map(([slot, vmnic]) => ({ method: 'PUT', path: `${path(dvs.name)}/hosts/${encodeURIComponent(host)}/uplinks/${encodeURIComponent(slot)}`, body: { vmnic } }));
+
+const uplink_commands = (dvs, host, values, old) => uplink_changes(dvs, values, old)
+  .map(([slot, vmnic]) => `pvrdmactl dvs uplink set ${dvs.name} ${host} ${slot} ${vmnic || "''"}`);
 
 export function add_host(store, dvs, hosts) {
   const none = Object.fromEntries(dvs.uplinks.map((slot) => [slot, '']));

@@ -3,10 +3,12 @@ import { html } from '../lit.js';
 import { select, show } from '../dialog.js';
 import { W } from '../words.js';
 
-const kNewest = 21;
+export const kNewest = 21;
+const kNone = 16;  // VMware has no such version
 
 // Choices from `first` to the newest.
-export const hardware_versions = (first) => Array.from({ length: kNewest - first + 1 }, (_, index) => [first + index, `VM version ${first + index}`]);
+export const hardware_versions = (first) => Array.from({ length: kNewest - first + 1 }, (_, index) => first + index)
+  .filter((version) => version !== kNone).map((version) => [version, `VM version ${version}`]);
 
 export function upgrade_vm(vm) {
   const choices = hardware_versions(vm.hardware_version + 1);

@@ -48,7 +48,7 @@ export function network_fields(dialog, store, hardware_version, existing) {
 
 const listed = (words) => words.split(/[\s,]+/).filter(Boolean);
 
-export const reserved = ({ reserve, memory_mib: memory }, old = 0) => (reserve ? memory : Math.min(old, memory - 1));
+export const reserved = ({ reserve, memory_mib: memory }, old = 0) => (reserve ? memory : old >= memory ? 0 : old);
 
 const split = (network) => {
   const [dvs, ...rest] = network.split('/');

@@ -22,7 +22,8 @@ export function host(store, name, [tab = 'summary', page = 'virtual-switches']) 
 
 function configure(store, shown, page) {
   const links = (group) => Object.entries(group).map(([key, [label]]) => [label, to('hosts', shown.name, 'configure', key), key === page]);
-  const found = networking[page] ?? system[page];
+  const pages = { ...networking, ...system };
+  const found = Object.hasOwn(pages, page) ? pages[page] : null;
   return html`<div class="with-side">${side_list([[W.networking, links(networking)], [W.system, links(system)]])}
     <div class="side-content">${found ? found[1](store, shown) : box('warning', `A host has no page ${page}.`)}</div></div>`;
 }

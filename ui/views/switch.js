@@ -16,7 +16,7 @@ export function distributed_switch(store, name, [, page = 'port-groups']) {
   return html`${title(name, button('Remove', () => remove_switch(dvs), store.cannot_edit))}
     ${facts([[W.version, dvs.version], [W.numberOfUplinks, dvs.uplinks.length]])}
     <div class="with-side">${side_list([[W.configure, links]])}
-    <div class="side-content">${page in pages ? pages[page][1](store, dvs) : box('warning', `A switch has no page ${page}.`)}</div></div>`;
+    <div class="side-content">${Object.hasOwn(pages, page) ? pages[page][1](store, dvs) : box('warning', `A switch has no page ${page}.`)}</div></div>`;
 }
 
 function port_groups(store, dvs) {

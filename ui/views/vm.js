@@ -1,14 +1,12 @@
 // One VM: Summary with its adapter, and how to power it on.
 import { html } from '../lit.js';
 import { edit_settings } from '../dialogs/edit_settings.js';
-import { remove_vm, upgrade_vm } from '../dialogs/vm.js';
+import { kNewest, remove_vm, upgrade_vm } from '../dialogs/vm.js';
 import { memory, rate } from '../format.js';
 import { answer, box, button, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
 import { power } from './vms.js';
-
-const kLatest = 21;
 
 // Why the VM cannot be changed now; '': it can.
 function locked(store, vm) {
@@ -25,7 +23,7 @@ export function vm(store, name, [tab = 'summary']) {
   const why = locked(store, shown);
   return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, html`
       ${button(W.editSettings, () => edit_settings(store, shown), why)}
-      ${button(W.upgrade, () => upgrade_vm(shown), why && ' ' || (shown.hardware_version >= kLatest ? 'It has the newest version.' : ''))}
+      ${button(W.upgrade, () => upgrade_vm(shown), why && ' ' || (shown.hardware_version >= kNewest ? 'It has the newest version.' : ''))}
       ${button('Remove', () => remove_vm(shown), why && ' ')}`)}
     ${tabs(name, [[W.summary, to('vms', name, 'summary'), tab !== 'power-on'], ['How to power on', to('vms', name, 'power-on'), tab === 'power-on']])}
     ${tab === 'power-on' ? power_on(store, shown) : summary(store, shown, adapter)}`;

@@ -38,6 +38,21 @@ test('a held order stays while values change, new rows come last, and release so
   equal(names(table.arranged(after)), ['vmnic0', 'vmnic2', 'vmnic1', 'vmnic10']);
 });
 
+test('a click on a header sorts once, and holds the new order while the pointer is there', () => {
+  const table = make();
+  const before = rows();
+  table.hold(before);
+  table.sort_by('rate');
+  drawn(table, before);
+  equal(names(table.arranged(before.map((row) => ({ ...row, rate: 100 - row.rate })))), ['vmnic10', 'vmnic1', 'vmnic2']);
+});
+
+test('a MAC that begins like a title is found', () => {
+  const table = make();
+  table.filter = 'na:1f';
+  equal(names(table.arranged([{ name: 'na:1f:6b', rate: 1 }, { name: 'x', rate: 2 }])), ['na:1f:6b']);
+});
+
 test('the filter takes words in any column, and column:word', () => {
   const table = make();
   for (const [text, left] of [['vmnic1', ['vmnic10', 'vmnic1']], ['rate:4', ['vmnic1']], ['VMNIC 30', ['vmnic2']], ['name:30', []], ['', ['vmnic10', 'vmnic2', 'vmnic1']]]) {
