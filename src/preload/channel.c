@@ -17,12 +17,7 @@ enum {
 
 static int connection = -1;
 static bool gone;
-static uint64_t features;
 static struct exchange exchange;
-
-uint64_t channel_features(void) {
-  return features;
-}
 
 struct exchange* channel_prepare(uint32_t type) {
   exchange.request = (struct pvrdma_wire_request){.type = type};
@@ -122,7 +117,6 @@ static int say_hello(void) {
              PVRDMA_WIRE_VERSION, (unsigned long long)hello->answer.value);
     return ENODEV;
   }
-  features = hello->answer.value;
   return error;
 }
 

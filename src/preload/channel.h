@@ -24,7 +24,5 @@ struct exchange* channel_prepare(uint32_t type);
 // Sends the request, with `fd` unless it is -1, and waits for the answer. Returns 0 or the answer's error.
 // EIO: the stand-in is gone; it stays so.
 int channel_ask(int fd);
-// Bits of HELLO's answer.
-uint64_t channel_features(void);
 // Closes the connection without a word: in the child of a fork.
 void channel_forget(void);

@@ -13,6 +13,12 @@ enum {
 
 int highest_descriptor = -1;
 static struct descriptor* table[kNumbers];
+static pid_t owner;  // the process whose descriptors these are
+
+// A child of vfork() shares this memory until it executes a program, but its descriptors are its own.
+static bool is_owner(void) {
+  return syscall(SYS_getpid) == owner;
+}
 
 struct descriptor* descriptor_of(int fd) {
   if (!is_maybe_ours(fd)) return NULL;
@@ -32,6 +38,7 @@ static void set_number(int fd, struct descriptor* descriptor) {
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {
   struct stat status;
   if (fd < 0 || fd >= kNumbers || raw_fstat(fd, &status) != 0) return NULL;
+  owner = (pid_t)syscall(SYS_getpid);
   descriptor_drop(fd);
   struct descriptor* const added = pool_take(sizeof *added);
   if (added == NULL) return NULL;
@@ -42,7 +49,7 @@ struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {
 }
 
 void descriptor_copy(int from, int to) {
-  if (!is_maybe_ours(from) && !is_maybe_ours(to)) return;
+  if ((!is_maybe_ours(from) && !is_maybe_ours(to)) || !is_owner()) return;
   struct descriptor* const copied = descriptor_of(from);
   descriptor_drop(to);
   if (copied == NULL || to < 0 || to >= kNumbers) return;
@@ -58,7 +65,7 @@ static void close_file(const struct descriptor* file) {
 }
 
 void descriptor_drop(int fd) {
-  if (!is_maybe_ours(fd) || table[fd] == NULL) return;
+  if (!is_maybe_ours(fd) || table[fd] == NULL || !is_owner()) return;
   struct descriptor* const dropped = table[fd];
   set_number(fd, NULL);
   if (--dropped->uses != 0) return;

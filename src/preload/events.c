@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "preload/held.h"
 #include "preload/locks.h"
-#include "preload/raw.h"
+#include "preload/next.h"
 
 enum {
   kEventDeviceFatal = 8,  // IBV_EVENT_DEVICE_FATAL
@@ -59,8 +60,12 @@ ssize_t read_event(struct descriptor* channel, int fd, void* bytes, size_t count
   }
   while (true) {
     union event event;
-    const ssize_t got = raw_read(fd, &event, wanted);
+    const ssize_t got = NEXT(read)(fd, &event, wanted);  // a thread may be cancelled here, as in read()
     if (got < 0) return -1;
+    if (got == 0 && descriptor_of(fd) != channel) {  // it was closed meanwhile
+      errno = EBADF;
+      return -1;
+    }
     if (got == 0) return end_of_events(channel, bytes);
     if (!count_event(kind, &event)) continue;
     memcpy(bytes, &event, wanted);

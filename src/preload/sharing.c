@@ -82,17 +82,19 @@ static void exchange_pages(void* argument) {
     return;
   }
   struct stopped_writers writers;
-  job->error = stop_writers(job->at, job->bytes, &writers);
-  if (job->error == 0) {
+  // The job may lie in the pages whose writers are stopped, so it is not written before they go on.
+  int error = stop_writers(job->at, job->bytes, &writers);
+  if (error == 0) {
     memcpy(fresh, (const void*)job->at, job->bytes);  // NOLINT
     const bool plain = job->protection == (PROT_READ | PROT_WRITE);
     if ((!plain && raw_mprotect(fresh, job->bytes, job->protection) != 0) ||
         !raw_mremap_over(fresh, job->bytes, job->at)) {
-      job->error = ENOMEM;
+      error = ENOMEM;
     }
     let_writers_go(&writers);
   }
-  if (job->error != 0) raw_munmap(fresh, job->bytes);
+  if (error != 0) raw_munmap(fresh, job->bytes);
+  job->error = error;
 }
 
 static int exchange_on_fitting_stack(struct exchange_pages* job) {

@@ -120,7 +120,7 @@ static int prepare_mr(struct command* command) {
   return share_range(body->start, body->length, &command->runs);
 }
 
-// Makes the memory that the command names the device's. Returns 0 or an errno value.
+// Shares the memory that the command names with the device. Returns 0 or an errno value.
 static int prepare(struct command* command) {
   switch (command->number) {
     case IB_USER_VERBS_CMD_CREATE_CQ:
@@ -240,6 +240,14 @@ static void close_rest(const struct exchange* exchange) {
   }
 }
 
+// A registration that is refused leaves the program's memory as it was.
+static int undo(const struct command* command, int error) {
+  const struct ib_uverbs_reg_mr* const body = BODY(command, struct ib_uverbs_reg_mr);
+  if (command->number == IB_USER_VERBS_CMD_REG_MR && body != NULL)
+    unshare_range(body->start, body->length);
+  return error;
+}
+
 static int execute(struct descriptor* file, const void* bytes, size_t count) {
   struct ib_uverbs_cmd_hdr header;
   if (count < sizeof header || count > PVRDMA_WIRE_MAX_COMMAND_BYTES) return EINVAL;
@@ -253,14 +261,14 @@ static int execute(struct descriptor* file, const void* bytes, size_t count) {
                             .body_bytes = count - sizeof header,
                             .runs = {.runs = exchange->runs}};
   int error = prepare(&command);
-  if (error != 0) return error;
+  if (error != 0) return undo(&command, error);
   // Sharing memory may have used the exchange to add a window, but neither its command nor its runs.
   exchange->request = (struct pvrdma_wire_request){.type = PVRDMA_WIRE_COMMAND,
                                                    .file = file->number,
                                                    .command_bytes = (uint32_t)count,
                                                    .run_count = command.runs.count};
   error = channel_ask(-1);
-  if (error != 0) return error;
+  if (error != 0) return undo(&command, error);
   error = conclude(&command);
   if (error == 0 && exchange->answer.response_address != 0) {
     memcpy((void*)exchange->answer.response_address, exchange->response,  // NOLINT

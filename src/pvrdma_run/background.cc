@@ -92,9 +92,12 @@ Result<void> start_in_background(const std::vector<std::string>& command, const 
                                  const std::function<bool()>& is_ready) {
   const auto pid = launch(command, log);
   if (!pid) return Failure(pid.error());
+  const Fd process(
+      static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));  // also of one that nobody waits for
+  pollfd end{.fd = process.get(), .events = POLLIN};
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!is_ready()) {
-    const bool has_ended = ::kill(*pid, 0) != 0;
+    const bool has_ended = process ? ::poll(&end, 1, 0) == 1 : ::kill(*pid, 0) != 0;
     if (has_ended) return fail(fmt::format("{} has ended: {}", command.front(), last_line(log)));
     if (std::chrono::steady_clock::now() > deadline)
       return fail(
@@ -126,7 +129,10 @@ std::optional<pid_t> listener_of(const std::string& socket, int type) {
 
 Result<void> end_process(pid_t pid) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process || ::kill(pid, SIGTERM) != 0) return {};  // it has just ended
+  if (!process || ::kill(pid, SIGTERM) != 0) {
+    if (errno == ESRCH) return {};  // it has just ended
+    return fail_errno(errno, fmt::format("ending process {}", pid));
+  }
   pollfd end{.fd = process.get(), .events = POLLIN};
   const auto patience_ms = std::chrono::milliseconds(kPatience).count();
   if (::poll(&end, 1, static_cast<int>(patience_ms)) == 1) return {};

@@ -29,11 +29,13 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
                      "the device's machine, 0 to 7: programs of two nodes reach each other (0)")
           ->option_text("NUMBER")
           ->check(CLI::Range(0U, kNodes - 1));
-  app.add_option("--adapter", flags.adapter, "an adapter of the configured daemon instead")
-      ->option_text("NAME")
-      ->excludes(node);
+  auto* const adapter =
+      app.add_option("--adapter", flags.adapter, "an adapter of the configured daemon instead")
+          ->option_text("NAME")
+          ->excludes(node);
   app.add_option("--daemon", flags.api_socket, "the API socket of that daemon (/run/pvrdma/api.sock)")
-      ->option_text("SOCKET");
+      ->option_text("SOCKET")
+      ->needs(adapter);
   app.add_option("--address", flags.addresses,
                  "IP address of the device, a GID of its port; may be repeated (10.99.0.1 for node 0, "
                  "10.99.0.2 for node 1 ...)")

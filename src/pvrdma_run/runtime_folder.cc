@@ -24,7 +24,10 @@ Result<std::string> make_folder(const std::string& path) {
 
 Result<std::string> runtime_folder() {
   const char* const parent = std::getenv("XDG_RUNTIME_DIR");
-  if (parent != nullptr && parent[0] == '/' && ::access(parent, W_OK) == 0)
+  struct stat status {};
+  // As root with sudo -E, it is another user's.
+  if (parent != nullptr && parent[0] == '/' && ::stat(parent, &status) == 0 && status.st_uid == ::geteuid() &&
+      ::access(parent, W_OK) == 0)
     return make_folder(std::string(parent) + "/pvrdma");
   return make_folder(fmt::format("/tmp/pvrdma-{}", ::geteuid()));
 }

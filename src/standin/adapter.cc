@@ -14,7 +14,7 @@ namespace {
 // A daemon that restarts with kept adapters answers late.
 constexpr Duration kReplyTimeout = std::chrono::seconds(20);
 
-// Page directories: 4 bytes per thousand of registered memory, and a few pages per queue.
+// Page directories: 8 bytes per registered page, and a few pages per queue.
 constexpr std::uint64_t kOwnRamBytes = 256ULL << 20;
 
 std::uint64_t key(Kind kind, std::uint32_t handle) {

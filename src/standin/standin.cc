@@ -37,8 +37,8 @@ Result<std::unique_ptr<StandIn>> StandIn::create(StandInOptions options) {
   if (!listener) return Failure(std::move(listener.error()));
   if (!(*adapter)->is_mapped()) {
     log::warn(
-        "standin: the adapter's doorbells are trapped: give it doorbells = \"mapped\", which is many "
-        "times faster");
+        "standin: the adapter's doorbells are trapped, so programs cannot use it: give it doorbells = "
+        "\"mapped\"");
   }
   return std::unique_ptr<StandIn>(new StandIn(std::move(options), std::move(*adapter), std::move(*listener)));
 }
@@ -54,10 +54,10 @@ End StandIn::run(int stop_fd) {
     const driver::Device& device = adapter_->device();
     const bool has_room = processes_.size() < kProcessesMax;
     watched = {{stop_fd, POLLIN, 0},
-               {adapter_->socket_fd(), POLLRDHUP, 0},
+               {adapter_->is_lost() ? -1 : adapter_->socket_fd(), POLLRDHUP, 0},
                {device.event_fd(abi::Vector::kNotification), POLLIN, 0},
                {device.event_fd(abi::Vector::kAsyncEvent), POLLIN, 0},
-               {has_room && !adapter_->is_lost() ? listener_->fd() : -1, POLLIN, 0}};
+               {has_room && listener_ ? listener_->fd() : -1, POLLIN, 0}};
     const std::size_t first_process = watched.size();
     for (const Process& process : processes_) watched.push_back({process.fd(), POLLIN, 0});
     const Duration left = patience();
@@ -76,7 +76,8 @@ End StandIn::run(int stop_fd) {
       process = goes_on ? std::next(process) : processes_.erase(process);
       if (!goes_on) last_used_ = Instant::now();
     }
-    if (watched[4].revents != 0) take_process();
+    if (adapter_->is_lost()) listener_.reset();  // another stand-in may take the folder
+    if (listener_ && watched[4].revents != 0) take_process();
     if (adapter_->is_lost() && processes_.empty()) return End::kAdapterGone;
     if (patience() == Duration::zero()) return End::kIdle;
   }

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import os
+import subprocess
 import sys
 import threading
 
@@ -89,12 +90,53 @@ def own_stack(pd: PD) -> None:
         assert is_shared(end - 2 * mmap.PAGESIZE)
 
 
+def own_stack_beside_a_thread(pd: PD) -> None:
+    """All of the stack, with the library's own variables, while another thread could write to it."""
+    with open("/proc/self/maps") as maps:
+        stack = next(line for line in maps if "[stack]" in line)
+    start, end = (int(each, 16) for each in stack.split()[0].split("-"))
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    MR(pd, end - start, ACCESS, address=start).close()
+    done.set()
+    thread.join()
+
+
+def child_by_vfork(pd: PD) -> None:
+    """It closes all descriptors before it executes a program, and shares memory with its parent until then."""
+    with MR(pd, BYTES, ACCESS, address=map_memory()):
+        subprocess.run(["true"], check=True)
+        address = map_memory()
+        with MR(pd, BYTES, ACCESS, address=address):
+            assert is_shared(address), "the device still has this process"
+
+
+def refused_by_the_device(pd: PD) -> None:
+    """The memory is as before."""
+    address = map_memory()
+    ctypes.memmove(address, b"first", 5)
+    try:
+        MR(pd, BYTES, e.IBV_ACCESS_REMOTE_WRITE, address=address)
+    except Exception:
+        assert not is_shared(address) and text(address) == b"first"
+    else:
+        raise AssertionError("remote write without local write was registered")
+
+
+def file_bytes() -> int:
+    """Of the process's memory file, the largest of the library's files."""
+    paths = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return max(os.stat(path).st_size for path in paths if os.path.islink(path) and os.readlink(path).startswith("/memfd:"))
+
+
 def many(pd: PD) -> None:
     """More registrations than the first window has room for, one after the other: pages come back."""
     for _ in range(40):
         address = libc.mmap(0, 16 << 20, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         MR(pd, 16 << 20, ACCESS, address=address).close()
         libc.munmap(address, 16 << 20)
+    assert file_bytes() == 256 << 20, "the first window was enough"
 
 
 def refused(pd: PD) -> None:
