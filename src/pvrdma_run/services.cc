@@ -26,6 +26,11 @@ std::string standin_socket(const std::string& folder) {
   return folder + "/standin.sock";
 }
 
+// While this file is there, the stand-in does not end for lack of programs.
+std::string keep_file(const std::string& folder) {
+  return folder + "/keep";
+}
+
 std::string api_socket(const std::string& runtime) {
   return runtime + "/api.sock";
 }
@@ -53,7 +58,7 @@ bool has_address(const std::string& folder, const std::string& text) {
 }
 
 std::string name_of(const Wanted& wanted) {
-  return wanted.adapter.empty() ? fmt::format("node{}", wanted.node) : wanted.adapter;
+  return wanted.adapter.empty() ? fmt::format("node{}", wanted.node) : "adapter-" + wanted.adapter;
 }
 
 std::vector<std::string> addresses_of(const Wanted& wanted) {
@@ -65,16 +70,17 @@ Result<StandIn> provide_standin(const Installation& installation, const std::str
                                 const Wanted& wanted, const std::string& adapter_socket) {
   const auto folder = make_folder(runtime + "/" + name_of(wanted) + ".standin");
   if (!folder) return Failure(folder.error());
+  if (wanted.life == StandInLife::kUntilStopped && !std::ofstream(keep_file(*folder)))
+    return fail(fmt::format("{} cannot be written", keep_file(*folder)));
   std::optional<Fd> connection;
   const auto is_ready = [&] {
     connection = connect_to(standin_socket(*folder), SOCK_SEQPACKET);
     return connection.has_value();
   };
   if (!is_ready()) {
-    std::vector<std::string> command{installation.standin, "--socket", adapter_socket, "--folder", *folder};
-    if (wanted.life == StandInLife::kWhileUsed) {
-      command.insert(command.end(), {"--idle-end", std::to_string(kIdleEndS)});
-    }
+    std::vector<std::string> command{
+        installation.standin,     "--socket", adapter_socket, "--folder", *folder, "--idle-end",
+        std::to_string(kIdleEndS)};
     for (const std::string& address : addresses_of(wanted)) {
       command.insert(command.end(), {"--address", address});
     }
@@ -133,6 +139,11 @@ Result<void> stop_all(const std::string& runtime) {
   const Running running = list_running(runtime);
   for (const Running::Node& node : running.nodes) {
     if (auto ended = end_process(node.pid); !ended) return ended;
+  }
+  std::error_code error;
+  for (const auto& each : fs::directory_iterator(runtime, error)) {
+    std::error_code ignored;
+    fs::remove(keep_file(each.path()), ignored);
   }
   return running.daemon ? end_process(*running.daemon) : Result<void>();
 }

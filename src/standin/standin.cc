@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "preload/wire.h"
@@ -48,6 +49,10 @@ Duration StandIn::patience() const {
   return std::max(Duration::zero(), last_used_ + *options_.idle_end - Instant::now());
 }
 
+bool StandIn::is_kept() const {
+  return ::access((options_.folder + "/keep").c_str(), F_OK) == 0;
+}
+
 End StandIn::run(int stop_fd) {
   std::vector<pollfd> watched;
   while (true) {
@@ -79,7 +84,10 @@ End StandIn::run(int stop_fd) {
     if (adapter_->is_lost()) listener_.reset();  // another stand-in may take the folder
     if (listener_ && watched[4].revents != 0) take_process();
     if (adapter_->is_lost() && processes_.empty()) return End::kAdapterGone;
-    if (patience() == Duration::zero()) return End::kIdle;
+    if (patience() == Duration::zero()) {
+      if (!is_kept()) return End::kIdle;
+      options_.idle_end.reset();
+    }
   }
 }
 

@@ -28,7 +28,8 @@ struct StandInOptions {
   std::string folder;                // gets the socket and the tree of wire.h; exists
   std::vector<IpAddress> addresses;  // GIDs after the link-local one
   std::optional<gid_t> group;        // may use the adapter, too
-  std::optional<Duration> idle_end;  // ends that long after its last process
+  // Ends that long after its last process, unless the folder has a file named "keep".
+  std::optional<Duration> idle_end;
 };
 
 // Why a stand-in ended.
@@ -52,6 +53,7 @@ class StandIn {
 
   void take_process();
   Duration patience() const;
+  bool is_kept() const;
 
   StandInOptions options_;
   std::unique_ptr<Adapter> adapter_;

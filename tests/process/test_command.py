@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
+import pytest
 from machine import Machine, is_alive, until
 
 
@@ -59,6 +61,18 @@ def test_check(shared_machine: Machine) -> None:
     done = shared_machine.run("--check")
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1] == "ok      two processes exchange messages"
+
+
+@pytest.mark.full
+def test_start_keeps_a_standin_that_runs_already(machine: Machine) -> None:
+    """It would end ten seconds after its last program."""
+    assert machine.run("true").returncode == 0
+    standin = machine.processes()["node0"]
+    assert machine.run("--start").returncode == 0
+    time.sleep(15)
+    assert machine.processes()["node0"] == standin
+    assert machine.run("--stop", node=None).returncode == 0
+    assert not list(machine.runtime.glob("*/keep"))
 
 
 def test_stop_ends_everything(machine: Machine) -> None:
