@@ -17,6 +17,14 @@ inline std::size_t descriptor_limit() {
   return static_cast<std::size_t>(limit.rlim_cur);
 }
 
+// Raises the soft limit to the hard one. The usual soft limit is for programs that use select().
+inline void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // Whether `fd`, which was just opened, is one of the reserved numbers. The kernel gives the lowest free
 // number, so all lower ones are in use.
 inline bool is_of_descriptor_reserve(int fd) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <fmt/core.h>
 
+#include "abi/eui64.h"
 #include "abi/registers.h"
 
 namespace pvrdma::device {
@@ -109,11 +110,8 @@ abi::Mtu port_mtu(NetworkMtu network) {
 }
 
 abi::Be64 node_guid(const abi::Mac& mac) {
-  const auto& m = mac.raw;
-  const std::uint8_t bytes[8] = {
-      static_cast<std::uint8_t>(m[0] ^ 2u), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
   std::uint64_t guid = 0;
-  for (const std::uint8_t byte : bytes) guid = guid << 8 | byte;
+  for (const std::uint8_t byte : abi::eui64(mac)) guid = guid << 8 | byte;
   return abi::Be64::from_host(guid);
 }
 

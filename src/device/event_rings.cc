@@ -158,15 +158,15 @@ void EventRings::forget_cq(verbs::CqHandle cq) {
       --pending_cq_count_;
     }
   }
-  forget_events(Target::kCq, cq.value);
+  forget_events(abi::EventObject::kCq, cq.value);
 }
 
 void EventRings::forget_qp(verbs::QpHandle qp) {
-  forget_events(Target::kQp, qp.value);
+  forget_events(abi::EventObject::kQp, qp.value);
 }
 
 void EventRings::forget_srq(verbs::SrqHandle srq) {
-  forget_events(Target::kSrq, srq.value);
+  forget_events(abi::EventObject::kSrq, srq.value);
 }
 
 void EventRings::drain(Instant now) {
@@ -261,43 +261,14 @@ void EventRings::hold(const abi::AsyncEvent& event) {
   ++counters_.events_held_back;
 }
 
-void EventRings::forget_events(Target target, std::uint32_t handle) {
+void EventRings::forget_events(abi::EventObject object, std::uint32_t handle) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < held_count_; ++i) {
     const abi::AsyncEvent event = held_[(held_first_ + i) % kHeldEventsMax];
-    if (event.info == handle && target_of(event.type) == target) continue;
+    if (event.info == handle && abi::object_of(static_cast<abi::EventType>(event.type)) == object) continue;
     held_[(held_first_ + kept++) % kHeldEventsMax] = event;
   }
   held_count_ = kept;
-}
-
-EventRings::Target EventRings::target_of(std::uint32_t type) {
-  switch (static_cast<abi::EventType>(type)) {
-    case abi::EventType::kCqErr:
-      return Target::kCq;
-    case abi::EventType::kQpFatal:
-    case abi::EventType::kQpReqErr:
-    case abi::EventType::kQpAccessErr:
-    case abi::EventType::kCommEst:
-    case abi::EventType::kSqDrained:
-    case abi::EventType::kPathMig:
-    case abi::EventType::kPathMigErr:
-    case abi::EventType::kQpLastWqeReached:
-      return Target::kQp;
-    case abi::EventType::kSrqErr:
-    case abi::EventType::kSrqLimitReached:
-      return Target::kSrq;
-    case abi::EventType::kDeviceFatal:
-    case abi::EventType::kPortActive:
-    case abi::EventType::kPortErr:
-    case abi::EventType::kLidChange:
-    case abi::EventType::kPkeyChange:
-    case abi::EventType::kSmChange:
-    case abi::EventType::kClientReregister:
-    case abi::EventType::kGidChange:
-      return Target::kOther;
-  }
-  return Target::kOther;
 }
 
 }  // namespace pvrdma::device

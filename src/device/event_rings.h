@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "abi/event_object.h"
 #include "abi/ring.h"
 #include "base/time.h"
 #include "device/counters.h"
@@ -68,9 +69,6 @@ class EventRings {
   Instant retry_at() const { return holds_back() ? retry_at_ : Instant::never(); }
 
  private:
-  enum class Target : std::uint8_t { kCq, kQp, kSrq, kOther };
-  static Target target_of(std::uint32_t type);
-
   bool push_notification(std::uint32_t cq);
   bool push_event(const abi::AsyncEvent& event);
   bool push(guestmem::GuestRing& ring, std::span<const std::byte> element);
@@ -78,7 +76,7 @@ class EventRings {
   std::size_t drain_notifications();
   std::uint32_t next_pending_cq() const;
   std::size_t drain_events();
-  void forget_events(Target target, std::uint32_t handle);
+  void forget_events(abi::EventObject object, std::uint32_t handle);
 
   const guestmem::AddressSpace& memory_;
   Interrupts& interrupts_;

@@ -1,20 +1,14 @@
 #include "fabric/gid_address.h"
 
-#include <algorithm>
 #include <cstring>
 #include <netinet/in.h>
+
+#include "base/mapped_address.h"
 
 namespace pvrdma::fabric {
 
 verbs::Gid to_gid(const IpAddress& address) {
-  verbs::Gid gid;
-  if (address.is_v6()) {
-    gid.bytes = address.raw();
-    return gid;
-  }
-  gid.bytes[10] = gid.bytes[11] = 0xff;
-  std::copy_n(address.raw().begin(), 4, gid.bytes.begin() + 12);
-  return gid;
+  return {mapped_address(address)};
 }
 
 IpAddress to_address(const verbs::Gid& gid) {

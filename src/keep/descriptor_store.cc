@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/passed_descriptors.h"
 #include "keep/notify.h"
 
 namespace pvrdma::keep {
@@ -119,16 +120,8 @@ Result<void> DescriptorStore::send(std::string_view state, int fd) {
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &fd, sizeof(int));
-  }
+  DescriptorRoom<1> room;
+  if (fd >= 0) room.send_with(message, {&fd, 1});
   while (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) {
     if (errno != EINTR) return fail_errno(errno, "telling systemd to keep a file descriptor");
   }

@@ -1,6 +1,7 @@
 #include "preload/events.h"
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,10 +9,6 @@
 #include "preload/held.h"
 #include "preload/locks.h"
 #include "preload/next.h"
-
-enum {
-  kEventDeviceFatal = 8,  // IBV_EVENT_DEVICE_FATAL
-};
 
 union event {
   struct ib_uverbs_comp_event_desc completion;
@@ -25,7 +22,8 @@ static size_t bytes_of(enum descriptor_kind kind) {
 
 // Events of a port or of the device name no object.
 static bool names_object(uint32_t event_type) {
-  return event_type < kEventDeviceFatal || (event_type >= 14 && event_type <= 16);
+  return event_type < IBV_EVENT_DEVICE_FATAL ||
+         (event_type >= IBV_EVENT_SRQ_ERR && event_type <= IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 // Returns false for an event of an object that was destroyed.
@@ -46,7 +44,7 @@ static ssize_t end_of_events(struct descriptor* channel, void* bytes) {
     return -1;
   }
   channel->fatal_was_read = true;
-  const struct ib_uverbs_async_event_desc fatal = {.event_type = kEventDeviceFatal};
+  const struct ib_uverbs_async_event_desc fatal = {.event_type = IBV_EVENT_DEVICE_FATAL};
   memcpy(bytes, &fatal, sizeof fatal);
   return sizeof fatal;
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clean_text.h"
+#include "base/unix_listener.h"
 
 namespace pvrdma::run {
 namespace {
@@ -108,12 +108,10 @@ Result<void> start_in_background(const std::vector<std::string>& command, const 
 }
 
 std::optional<Fd> connect_to(const std::string& socket, int type) {
-  sockaddr_un address{};
-  if (socket.size() >= sizeof address.sun_path) return std::nullopt;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, socket.c_str(), socket.size() + 1);
+  const auto address = unix_address("socket", socket);
   Fd client(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-  if (!client || ::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+  if (!address || !client ||
+      ::connect(client.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return std::nullopt;
   return client;
 }

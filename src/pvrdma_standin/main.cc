@@ -4,10 +4,10 @@
 #include <fmt/core.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 
 #include "base/clean_text.h"
+#include "base/descriptor_limit.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "pvrdma_standin/flags.h"
@@ -35,24 +35,10 @@ Result<Fd> stop_descriptor() {
   return fd;
 }
 
-// Each completion channel is a descriptor.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-#ifdef PVRDMA_INSTRUMENTED
-constexpr bool kIsInstrumented = true;  // sanitizers stop threads to find leaks, gcov writes files
-#else
-constexpr bool kIsInstrumented = false;
-#endif
-
 // Called before any program is served. From then on the stand-in writes no file and makes no socket but UNIX
 // ones.
 Result<void> confine(bool wanted) {
-  if (!wanted || kIsInstrumented) {
+  if (!wanted || sandbox::kIsInstrumented) {
     log::warn("pvrdma-standin: not confined: {}",
               wanted ? "the instrumentation of this build makes system calls of its own" : "--no-sandbox");
     return {};
@@ -72,7 +58,7 @@ int run(int argc, char** argv) {
   log::set_level(parsed.flags->log_level);
   const auto stop = stop_descriptor();
   if (!stop) return refuse(stop.error());
-  raise_descriptor_limit();
+  raise_descriptor_limit();  // each completion channel is a descriptor
   auto standin = StandIn::create(parsed.flags->options);
   if (!standin) return refuse(standin.error());
   if (auto confined = confine(parsed.flags->sandbox); !confined) return refuse(confined.error());

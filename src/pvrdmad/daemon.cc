@@ -28,8 +28,8 @@ std::optional<tls::Files> tls_files(const control::ClusterConfig& config) {
 }
 
 std::vector<snapshots::CounterGroup> sandbox_counters() {
-  if (!is_confined()) return {};
-  return {{"sandbox", {{"refused_calls", refused_calls()}}}};
+  if (!sandbox::is_confined()) return {};
+  return {{"sandbox", {{"refused_calls", sandbox::refused_calls()}}}};
 }
 
 }  // namespace

@@ -8,11 +8,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string>
-#include <sys/resource.h>
 #include <utility>
 #include <variant>
 
 #include "base/clean_text.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/log_format.h"
 #include "base/socket_owner.h"
@@ -95,28 +95,13 @@ const char* serve_until_stopped(Daemon& daemon, std::optional<Duration> idle_end
   }
 }
 
-// Raises the soft limit of descriptors to the hard limit: each mapping of a guest's memory comes with a
-// descriptor, and each interrupt vector is one. The usual soft limit is for programs that use select().
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-#ifdef PVRDMA_INSTRUMENTED
-constexpr bool kIsInstrumented = true;  // sanitizers stop threads to find leaks, gcov writes files
-#else
-constexpr bool kIsInstrumented = false;
-#endif
-
 // Called before any client is served.
 Result<void> confine(const control::Config& config) {
   if (!config.daemon.sandbox) {
     log::warn("pvrdmad: not confined: sandbox in [daemon] is false");
     return {};
   }
-  if (kIsInstrumented) {
+  if (sandbox::kIsInstrumented) {
     log::warn("pvrdmad: not confined: the instrumentation of this build makes system calls of its own");
     return {};
   }
@@ -132,14 +117,15 @@ Result<void> confine(const control::Config& config) {
                                        .find_links = has_link(LinkKind::kTap) || has_link(LinkKind::kXdp),
                                        .take_taps = has_link(LinkKind::kTap)});
   if (!confined) return Failure(confined.error());
-  if (*confined == Confinement::kNoSeccomp) {
+  if (*confined == sandbox::Confinement::kNoSeccomp) {
     log::warn("pvrdmad: not confined: this kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)");
   }
   return {};
 }
 
 int serve(const control::Config& config, keep::DescriptorStore* store, const sigset_t& signals) {
-  raise_descriptor_limit();
+  raise_descriptor_limit();  // each mapping of a guest's memory brings a descriptor, each interrupt vector is
+                             // one
   if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
   if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
   auto daemon = Daemon::create(config, PVRDMA_VERSION, stop_asked, store);

@@ -82,7 +82,7 @@ void add_rules(Rules& rules, const SandboxNeeds& needs) {
 
 }  // namespace
 
-Result<Confinement> enter_sandbox(const SandboxNeeds& needs) {
+Result<sandbox::Confinement> enter_sandbox(const SandboxNeeds& needs) {
   return sandbox::enter(
       {.refusal = "pvrdmad: sandbox: refused system call", .way_out = "see sandbox in [daemon]"},
       [&needs](Rules& rules) { add_rules(rules, needs); });

@@ -17,11 +17,7 @@ struct SandboxNeeds {
   bool take_taps = false;     // attach to the taps of RoCE links when they appear again: TUNSETIFF
 };
 
-using sandbox::Confinement;
-using sandbox::is_confined;
-using sandbox::refused_calls;
-
 // Errors: the kernel refuses the filter; the process is then not confined.
-Result<Confinement> enter_sandbox(const SandboxNeeds& needs);
+Result<sandbox::Confinement> enter_sandbox(const SandboxNeeds& needs);
 
 }  // namespace pvrdma::daemon

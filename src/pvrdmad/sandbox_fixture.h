@@ -31,7 +31,7 @@ Outcome confined(const SandboxNeeds& needs, Body body) {
     ::close(ends[1]);
     const auto entered = enter_sandbox(needs);
     if (!entered) ::dprintf(STDERR_FILENO, "%s\n", entered.error().message.c_str());
-    ::_exit(entered && *entered == Confinement::kConfined ? body() : 99);
+    ::_exit(entered && *entered == sandbox::Confinement::kConfined ? body() : 99);
   }
   ::close(ends[1]);
   Outcome outcome;

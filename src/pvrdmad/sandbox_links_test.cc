@@ -86,7 +86,7 @@ TEST_F(SandboxLinksTest, AStreamNeedsNothing) {
     char bytes[64];
     if (::recv(peer.get(), bytes, sizeof(bytes), 0) != 64) return 2;
     if (::send(peer.get(), bytes, sizeof(bytes), 0) != 64 || !comes_in()) return 3;
-    return refused_calls() == 0 ? 0 : 4;
+    return sandbox::refused_calls() == 0 ? 0 : 4;
   });
   EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
 }
@@ -105,13 +105,13 @@ TEST_F(SandboxLinksTest, ATapIsTakenWhenItIsThere) {
       loop_->turn(Duration{0});
       if (!link_->trouble().starts_with("there is no such device") || !administrator.ask()) return 1;
       if (!comes_up() || !goes_out()) return 2;
-      return link_->counters().sent_pkts == 1 && refused_calls() == 0 ? 0 : 3;
+      return link_->counters().sent_pkts == 1 && sandbox::refused_calls() == 0 ? 0 : 3;
     });
     EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
   }
   const Outcome refused = confined(kXdpNeeds, [&] {
     return turn_until([&] { return link_->trouble().starts_with("the device belongs to another user"); }) &&
-                   refused_calls() != 0
+                   sandbox::refused_calls() != 0
                ? 0
                : 1;
   });
@@ -132,7 +132,7 @@ TEST_F(SandboxLinksTest, AnXdpLinkAsksWhetherItsDeviceIsOn) {
     if (!comes_up() || !goes_out()) return 2;
     if (!turn_until([&] { return !far.get().empty(); })) return 3;
     if (!far.put(frame_of(60, 2)) || !comes_in()) return 4;
-    return refused_calls() == 0 ? 0 : 5;
+    return sandbox::refused_calls() == 0 ? 0 : 5;
   });
   EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
 }

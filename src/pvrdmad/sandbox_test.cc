@@ -27,7 +27,7 @@ namespace {
 TEST(Sandbox, RefusesToStartAProgramWithALineAndEperm) {
   const Outcome outcome = confined({}, [] {
     char* const arguments[] = {const_cast<char*>("true"), nullptr};
-    return is_refused(::execv("/bin/true", arguments)) && refused_calls() == 1 ? 0 : 1;
+    return is_refused(::execv("/bin/true", arguments)) && sandbox::refused_calls() == 1 ? 0 : 1;
   });
   EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
   EXPECT_NE(outcome.log.find("pvrdmad: sandbox: refused system call " + std::to_string(SYS_execve) +
@@ -128,7 +128,7 @@ TEST(Sandbox, WritesABoundedNumberOfLines) {
     for (int i = 0; i < 5000; ++i) {
       if (!is_refused(::syscall(SYS_bpf, 0, 0, 0))) return 1;
     }
-    return refused_calls() == 5000 ? 0 : 2;
+    return sandbox::refused_calls() == 5000 ? 0 : 2;
   });
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(lines_in(outcome.log), 16U + 8U) << "32, 64 ... 4096";
@@ -160,7 +160,7 @@ TEST(Sandbox, LeavesWhatServingNeeds) {
     if (at == MAP_FAILED || ::munmap(at, 4096) != 0) return 2;
     bool ran = false;
     std::thread([&ran] { ran = true; }).join();
-    return ran && refused_calls() == 0 ? 0 : 3;
+    return ran && sandbox::refused_calls() == 0 ? 0 : 3;
   });
   EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
   EXPECT_EQ(outcome.log, "");
@@ -185,7 +185,7 @@ TEST(Sandbox, ItsUserMayBecomeTheOwnerOfAnOpenFileAndNobodyElseMay) {
     if (!is_refused(::fchownat(file.get(), "", ::geteuid() + 1, ~gid_t{}, AT_EMPTY_PATH))) return 2;
     if (!is_refused(::fchownat(file.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH))) return 3;
     if (!is_refused(::fchownat(AT_FDCWD, path.c_str(), ::geteuid(), ~gid_t{}, 0))) return 4;
-    return refused_calls() == 3 ? 0 : 5;
+    return sandbox::refused_calls() == 3 ? 0 : 5;
   });
   EXPECT_EQ(outcome.exit_code, 0) << outcome.log;
   std::remove(path.c_str());

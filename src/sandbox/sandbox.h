@@ -19,6 +19,13 @@
 
 namespace pvrdma::sandbox {
 
+// Such a build cannot be confined: sanitizers stop threads to find leaks, gcov writes files.
+#ifdef PVRDMA_INSTRUMENTED
+inline constexpr bool kIsInstrumented = true;
+#else
+inline constexpr bool kIsInstrumented = false;
+#endif
+
 enum class Confinement : std::uint8_t {
   kConfined,
   kNoSeccomp,  // the kernel has no seccomp filters; only new privileges are refused

@@ -17,38 +17,8 @@ constexpr Duration kReplyTimeout = std::chrono::seconds(20);
 // Page directories: 8 bytes per registered page, and a few pages per queue.
 constexpr std::uint64_t kOwnRamBytes = 256ULL << 20;
 
-std::uint64_t key(Kind kind, std::uint32_t handle) {
-  return static_cast<std::uint64_t>(kind) << 32 | handle;
-}
-
-// Nothing: the event is about the port or the device.
-std::optional<Kind> kind_of(abi::EventType type) {
-  switch (type) {
-    case abi::EventType::kCqErr:
-      return Kind::kCq;
-    case abi::EventType::kSrqErr:
-    case abi::EventType::kSrqLimitReached:
-      return Kind::kSrq;
-    case abi::EventType::kQpFatal:
-    case abi::EventType::kQpReqErr:
-    case abi::EventType::kQpAccessErr:
-    case abi::EventType::kCommEst:
-    case abi::EventType::kSqDrained:
-    case abi::EventType::kPathMig:
-    case abi::EventType::kPathMigErr:
-    case abi::EventType::kQpLastWqeReached:
-      return Kind::kQp;
-    case abi::EventType::kDeviceFatal:
-    case abi::EventType::kPortActive:
-    case abi::EventType::kPortErr:
-    case abi::EventType::kLidChange:
-    case abi::EventType::kPkeyChange:
-    case abi::EventType::kSmChange:
-    case abi::EventType::kClientReregister:
-    case abi::EventType::kGidChange:
-      return std::nullopt;
-  }
-  return std::nullopt;
+std::uint64_t key(abi::EventObject object, std::uint32_t handle) {
+  return static_cast<std::uint64_t>(object) << 32 | handle;
 }
 
 Result<abi::Mac> read_mac(driver::Device& device) {
@@ -114,16 +84,16 @@ Result<> Adapter::ring(std::uint32_t uar, abi::UarWord word, std::uint32_t value
                                        uar * abi::kUarPageBytes + static_cast<std::uint32_t>(word), value);
 }
 
-void Adapter::set_owner(Kind kind, std::uint32_t handle, OpenFile* file) {
+void Adapter::set_owner(abi::EventObject object, std::uint32_t handle, OpenFile* file) {
   if (file == nullptr) {
-    owners_.erase(key(kind, handle));
+    owners_.erase(key(object, handle));
   } else {
-    owners_[key(kind, handle)] = file;
+    owners_[key(object, handle)] = file;
   }
 }
 
-OpenFile* Adapter::owner(Kind kind, std::uint32_t handle) const {
-  const auto found = owners_.find(key(kind, handle));
+OpenFile* Adapter::owner(abi::EventObject object, std::uint32_t handle) const {
+  const auto found = owners_.find(key(object, handle));
   return found == owners_.end() ? nullptr : found->second;
 }
 
@@ -131,14 +101,13 @@ void Adapter::dispatch_events() {
   driver::take_interrupts(device_->event_fd(abi::Vector::kNotification));
   driver::take_interrupts(device_->event_fd(abi::Vector::kAsyncEvent));
   while (const auto handle = device_->poll_notification()) {
-    if (OpenFile* file = owner(Kind::kCq, *handle)) file->notify_cq(*handle);
+    if (OpenFile* file = owner(abi::EventObject::kCq, *handle)) file->notify_cq(*handle);
   }
   while (const auto event = device_->poll_async_event()) {
-    const auto kind = kind_of(event->type);
-    if (kind) {
-      if (const OpenFile* file = owner(*kind, event->info)) file->notify(kind, *event);
-    } else {
-      for (const OpenFile* file : files_) file->notify(kind, *event);
+    if (const auto object = abi::object_of(event->type); object == abi::EventObject::kNone) {
+      for (const OpenFile* file : files_) file->notify(*event);
+    } else if (const OpenFile* file = owner(object, event->info)) {
+      file->notify(*event);
     }
   }
 }
@@ -146,8 +115,7 @@ void Adapter::dispatch_events() {
 void Adapter::set_lost() {
   if (lost_) return;
   lost_ = true;
-  for (const OpenFile* file : files_)
-    file->notify(std::nullopt, {.type = abi::EventType::kDeviceFatal, .info = 0});
+  for (const OpenFile* file : files_) file->notify({.type = abi::EventType::kDeviceFatal, .info = 0});
 }
 
 int Adapter::errno_of(const Error& error) {

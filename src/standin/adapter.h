@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "abi/endian.h"
+#include "abi/event_object.h"
 #include "base/fd.h"
 #include "base/ip_address.h"
 #include "base/result.h"
@@ -25,9 +26,6 @@
 namespace pvrdma::standin {
 
 class OpenFile;
-
-// The objects that events name.
-enum class Kind : std::uint8_t { kCq, kQp, kSrq };
 
 class Adapter {
  public:
@@ -49,8 +47,8 @@ class Adapter {
   Result<> ring(std::uint32_t uar, abi::UarWord word, std::uint32_t value);
 
   // Null `file`: the object is destroyed.
-  void set_owner(Kind kind, std::uint32_t handle, OpenFile* file);
-  OpenFile* owner(Kind kind, std::uint32_t handle) const;
+  void set_owner(abi::EventObject object, std::uint32_t handle, OpenFile* file);
+  OpenFile* owner(abi::EventObject object, std::uint32_t handle) const;
 
   // The files that hear of events about the port and the device.
   void add_file(OpenFile& file) { files_.insert(&file); }
@@ -76,7 +74,7 @@ class Adapter {
   driver::VfioUserBus* bus_;  // owned by device_
   vfio_user::ClientRegion doorbells_;
   std::vector<abi::Gid> gids_;
-  std::unordered_map<std::uint64_t, OpenFile*> owners_;  // by kind and handle
+  std::unordered_map<std::uint64_t, OpenFile*> owners_;  // by object and handle
   std::set<OpenFile*> files_;                            // borrowed
   bool lost_ = false;
 };

@@ -161,7 +161,7 @@ Result<> OpenFile::create_cq(const UverbsCommand& command, std::span<const pvrdm
                                                     .nchunks = static_cast<std::uint32_t>(pages)});
   if (!made) return Failure(made.error());
   cqs_[made->cq_handle] = Cq{std::move(*directory), request.user_handle, std::move(channel), Armed::kNo};
-  adapter_.set_owner(Kind::kCq, made->cq_handle, this);
+  adapter_.set_owner(abi::EventObject::kCq, made->cq_handle, this);
   answer.response_address = request.response;
   answer.user_handle = request.user_handle;
   answer.put(command, ib_uverbs_create_cq_resp{.cq_handle = made->cq_handle, .cqe = made->cqe});
@@ -194,7 +194,7 @@ Result<> OpenFile::create_srq(const UverbsCommand& command, std::span<const pvrd
           .attrs = {.max_wr = max_wr, .max_sge = request.max_sge, .srq_limit = request.srq_limit}});
   if (!made) return Failure(made.error());
   srqs_[made->srqn] = Srq{std::move(*directory), request.user_handle};
-  adapter_.set_owner(Kind::kSrq, made->srqn, this);
+  adapter_.set_owner(abi::EventObject::kSrq, made->srqn, this);
   answer.response_address = request.response;
   answer.user_handle = request.user_handle;
   answer.put(command,
@@ -264,7 +264,7 @@ Result<> OpenFile::create_qp(const UverbsCommand& command, std::span<const pvrdm
                        .max_recv_sge = request.max_recv_sge,
                        .max_inline_data = max_inline_data};
   qps_[handle] = Qp{std::move(*directory), request.user_handle, cap, request.sq_sig_all != 0};
-  adapter_.set_owner(Kind::kQp, handle, this);
+  adapter_.set_owner(abi::EventObject::kQp, handle, this);
   answer.response_address = request.response;
   answer.user_handle = request.user_handle;
   answer.put(command, ib_uverbs_create_qp_resp{.qp_handle = handle,

@@ -39,7 +39,7 @@ Result<> OpenFile::destroy_cq(const UverbsCommand& command, UverbsAnswer& answer
       !done)
     return done;
   adapter_.dispatch_events();  // the last ones of this CQ
-  adapter_.set_owner(Kind::kCq, cq->first, nullptr);
+  adapter_.set_owner(abi::EventObject::kCq, cq->first, nullptr);
   answer.response_address = request.response;
   answer.user_handle = cq->second.user_handle;
   answer.put(command, ib_uverbs_destroy_cq_resp{});
@@ -56,7 +56,7 @@ Result<> OpenFile::destroy_srq(const UverbsCommand& command, UverbsAnswer& answe
       !done)
     return done;
   adapter_.dispatch_events();
-  adapter_.set_owner(Kind::kSrq, srq->first, nullptr);
+  adapter_.set_owner(abi::EventObject::kSrq, srq->first, nullptr);
   answer.response_address = request.response;
   answer.user_handle = srq->second.user_handle;
   answer.put(command, ib_uverbs_destroy_srq_resp{});
@@ -73,7 +73,7 @@ Result<> OpenFile::destroy_qp(const UverbsCommand& command, UverbsAnswer& answer
       !done)
     return done;
   adapter_.dispatch_events();
-  adapter_.set_owner(Kind::kQp, qp->first, nullptr);
+  adapter_.set_owner(abi::EventObject::kQp, qp->first, nullptr);
   answer.response_address = request.response;
   answer.user_handle = qp->second.user_handle;
   answer.put(command, ib_uverbs_destroy_qp_resp{});
@@ -86,18 +86,19 @@ Result<> OpenFile::destroy_qp(const UverbsCommand& command, UverbsAnswer& answer
 void OpenFile::destroy_all() {
   for (const auto& [handle, qp] : qps_) {
     (void)commands().run(abi::Command::kDestroyQp, abi::DestroyQpRequest{.qp_handle = handle});
-    adapter_.set_owner(Kind::kQp, handle, nullptr);
+    adapter_.set_owner(abi::EventObject::kQp, handle, nullptr);
   }
   for (const auto& [handle, srq] : srqs_) {
     (void)commands().run(abi::Command::kDestroySrq, abi::DestroySrqRequest{.srq_handle = handle});
-    adapter_.set_owner(Kind::kSrq, handle, nullptr);
+    adapter_.set_owner(abi::EventObject::kSrq, handle, nullptr);
   }
   for (const auto& [handle, cq] : cqs_) {
     (void)commands().run(abi::Command::kDestroyCq, abi::DestroyCqRequest{.cq_handle = handle});
-    adapter_.set_owner(Kind::kCq, handle, nullptr);
+    adapter_.set_owner(abi::EventObject::kCq, handle, nullptr);
   }
   for (const auto& [handle, mr] : mrs_) (void)send_dereg_mr(handle);
   for (const std::uint32_t handle : pds_) (void)send_dealloc_pd(handle);
+  adapter_.dispatch_events();  // before another file gets one of the handles
 }
 
 }  // namespace pvrdma::standin

@@ -1,8 +1,11 @@
 #include "standin/event_channel.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <poll.h>
 #include <sys/socket.h>
+
+#include "base/descriptor_limit.h"
 
 namespace pvrdma::standin {
 namespace {
@@ -17,6 +20,8 @@ Result<EventChannel::Ends> EventChannel::create() {
     return fail_errno(errno, "making a channel of events");
   Fd own(ends[0]);
   Fd program(ends[1]);
+  if (is_of_descriptor_reserve(std::max(own.get(), program.get())))
+    return fail(EMFILE, "a channel of events: too many descriptors are open (raise RLIMIT_NOFILE)");
   (void)::setsockopt(own.get(), SOL_SOCKET, SO_SNDBUF, &kQueueBytes, sizeof(kQueueBytes));
   return Ends{std::shared_ptr<EventChannel>(new EventChannel(std::move(own))), std::move(program)};
 }

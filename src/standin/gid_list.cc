@@ -2,23 +2,19 @@
 
 #include <algorithm>
 
+#include "abi/eui64.h"
+#include "base/mapped_address.h"
+
 namespace pvrdma::standin {
 
 abi::Gid link_local_gid(const abi::Mac& mac) {
-  const auto& m = mac.raw;
-  return {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3],
-           m[4], m[5]}};
+  abi::Gid gid{{0xfe, 0x80}};
+  std::ranges::copy(abi::eui64(mac), gid.raw.begin() + 8);
+  return gid;
 }
 
 abi::Gid gid_of(const IpAddress& address) {
-  abi::Gid gid;
-  if (address.is_v6()) {
-    gid.raw = address.raw();
-    return gid;
-  }
-  gid.raw[10] = gid.raw[11] = 0xff;
-  std::copy_n(address.raw().begin(), 4, gid.raw.begin() + 12);
-  return gid;
+  return {mapped_address(address)};
 }
 
 abi::Mac mac_of(const abi::Gid& gid) {

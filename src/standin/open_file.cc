@@ -114,19 +114,20 @@ void OpenFile::notify_cq(std::uint32_t cq_handle) {
     put_async(cq.user_handle, abi::EventType::kCqErr);
 }
 
-void OpenFile::notify(std::optional<Kind> kind, const driver::AsyncEvent& event) const {
+void OpenFile::notify(const driver::AsyncEvent& event) const {
   const auto put = [&](const auto& objects) {
     if (const auto object = objects.find(event.info); object != objects.end())
       put_async(object->second.user_handle, event.type);
   };
-  if (!kind) {
-    put_async(event.info, event.type);
-  } else if (*kind == Kind::kCq) {
-    put(cqs_);
-  } else if (*kind == Kind::kSrq) {
-    put(srqs_);
-  } else {
-    put(qps_);
+  switch (abi::object_of(event.type)) {
+    case abi::EventObject::kCq:
+      return put(cqs_);
+    case abi::EventObject::kQp:
+      return put(qps_);
+    case abi::EventObject::kSrq:
+      return put(srqs_);
+    case abi::EventObject::kNone:
+      return put_async(event.info, event.type);
   }
 }
 

@@ -39,10 +39,9 @@ class OpenFile {
   // Writes a doorbell that names an object of this file.
   Result<> ring(std::uint64_t offset, std::uint64_t value);
 
-  // An event of the device: about one of this file's objects or, without a kind, about the port or the
-  // device.
+  // An event of the device: about one of this file's objects, the port or the device.
   void notify_cq(std::uint32_t cq_handle);
-  void notify(std::optional<Kind> kind, const driver::AsyncEvent& event) const;
+  void notify(const driver::AsyncEvent& event) const;
 
  private:
   struct Mr {

@@ -6,41 +6,11 @@
 #include <fmt/core.h>
 
 #include "base/log.h"
+#include "base/passed_descriptors.h"
 #include "standin/gid_list.h"
 
 namespace pvrdma::standin {
 namespace {
-
-union ControlBuffer {
-  std::array<char, CMSG_SPACE(PVRDMA_WIRE_MAX_FDS * sizeof(int))> bytes;
-  cmsghdr aligned;
-};
-
-// Takes over all descriptors of a message, which may have fewer than `out` has room for.
-void take_descriptors(msghdr& message, std::span<Fd> out) {
-  std::size_t count = 0;
-  for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
-    if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t held = (each->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < held; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(each) + i * sizeof(int), sizeof(fd));
-      Fd owned(fd);
-      if (count < out.size()) out[count++] = std::move(owned);
-    }
-  }
-}
-
-void attach(msghdr& message, ControlBuffer& control, std::span<const int> fds) {
-  if (fds.empty()) return;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(fds.size_bytes());
-  std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
-}
 
 // The one thread's buffer: each request is executed before the next one is read.
 std::span<std::byte> request_buffer() {
@@ -50,31 +20,35 @@ std::span<std::byte> request_buffer() {
 
 }  // namespace
 
-Process::Process(Adapter& adapter, Fd socket)
-    : adapter_(adapter), socket_(std::move(socket)), windows_(adapter.device()) {
+Process::Process(Adapter& adapter, Fd socket, log::LogLimiter& log)
+    : adapter_(adapter), log_(log), socket_(std::move(socket)), windows_(adapter.device()) {
   socklen_t bytes = sizeof(peer_);
   (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer_, &bytes);
 }
 
 bool Process::serve_one() {
   const std::span<std::byte> buffer = request_buffer();
-  ControlBuffer control{};
+  DescriptorRoom<PVRDMA_WIRE_MAX_FDS> room;
   iovec part{buffer.data(), buffer.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
+  room.receive_with(message);
   const ssize_t received = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (received < 0) return errno == EAGAIN || errno == EINTR;
   if (received == 0) return false;
   Descriptors descriptors;
-  take_descriptors(message, descriptors);
+  std::size_t count = 0;
+  take_descriptors(message, [&](int raw) {
+    Fd fd(raw);
+    if (count < descriptors.size()) descriptors[count++] = std::move(fd);
+  });
   const auto request = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0
                            ? parse_request(buffer.first(static_cast<std::size_t>(received)))
                            : std::nullopt;
   if (!request) {
-    log::warn("standin: process {} broke the protocol: its connection is closed", peer_.pid);
+    if (log_.allow(Instant::now()))
+      log::warn("standin: process {} broke the protocol: its connection is closed", peer_.pid);
     return false;
   }
   Answer answer;
@@ -133,9 +107,12 @@ Result<> Process::hello(const Request& request, Answer& answer) {
   if (header.type != PVRDMA_WIRE_HELLO || header.value0 != PVRDMA_WIRE_MAGIC)
     return fail(EINVAL, "the first request is not HELLO");
   if (header.value1 != PVRDMA_WIRE_VERSION) {
-    log::warn(
-        "standin: process {} has a library of protocol version {}, not {}: install the same version of both",
-        peer_.pid, header.value1, static_cast<int>(PVRDMA_WIRE_VERSION));
+    if (log_.allow(Instant::now())) {
+      log::warn(
+          "standin: process {} has a library of protocol version {}, not {}: install the same version of "
+          "both",
+          peer_.pid, header.value1, static_cast<int>(PVRDMA_WIRE_VERSION));
+    }
     answer.header.value = PVRDMA_WIRE_VERSION;
     return fail(EPROTONOSUPPORT, "the versions differ");
   }
@@ -193,11 +170,11 @@ bool Process::send(const Answer& answer) const {
   std::size_t count = 0;
   if (answer.uverbs.channel) fds[count++] = answer.uverbs.channel.get();
   if (answer.uverbs.doorbell_file >= 0) fds[count++] = answer.uverbs.doorbell_file;
-  ControlBuffer control{};
+  DescriptorRoom<PVRDMA_WIRE_MAX_FDS> room;
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  attach(message, control, std::span(fds).first(count));
+  room.send_with(message, std::span(fds).first(count));
   return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "standin/adapter.h"
 #include "standin/memory_windows.h"
 #include "standin/open_file.h"
@@ -21,7 +22,8 @@ namespace pvrdma::standin {
 class Process {
  public:
   // `adapter` is borrowed and outlives the process. `socket` is connected, of type SOCK_SEQPACKET.
-  Process(Adapter& adapter, Fd socket);
+  // `log` limits the lines about programs; borrowed, too.
+  Process(Adapter& adapter, Fd socket, log::LogLimiter& log);
 
   int fd() const { return socket_.get(); }
   const ucred& peer() const { return peer_; }
@@ -45,6 +47,7 @@ class Process {
   bool send(const Answer& answer) const;
 
   Adapter& adapter_;
+  log::LogLimiter& log_;
   const Fd socket_;
   ucred peer_{};
   bool greeted_ = false;

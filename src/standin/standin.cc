@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "preload/wire.h"
 #include "standin/tree.h"
@@ -94,7 +95,12 @@ End StandIn::run(int stop_fd) {
 void StandIn::take_process() {
   Fd socket(::accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return;  // it has gone meanwhile
-  processes_.emplace_back(*adapter_, std::move(socket));
+  if (is_of_descriptor_reserve(socket.get())) {
+    if (log_.allow(Instant::now()))
+      log::warn("standin: a program is refused: too many descriptors are open (raise RLIMIT_NOFILE)");
+    return;
+  }
+  processes_.emplace_back(*adapter_, std::move(socket), log_);
 }
 
 }  // namespace pvrdma::standin

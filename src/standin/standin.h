@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ip_address.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/socket_owner.h"
 #include "base/time.h"
@@ -59,6 +60,7 @@ class StandIn {
   std::unique_ptr<Adapter> adapter_;
   std::unique_ptr<UnixListener> listener_;
   std::list<Process> processes_;
+  log::LogLimiter log_{10, std::chrono::seconds(10)};  // programs decide how often they break rules
   Instant last_used_ = Instant::now();
 };
 

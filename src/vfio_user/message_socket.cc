@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 #include <utility>
 
+#include "base/passed_descriptors.h"
+
 namespace pvrdma::vfio_user {
 namespace {
 
@@ -63,21 +65,14 @@ Result<bool> MessageSocket::receive() {
 
 Result<void> MessageSocket::keep_fds(msghdr& message) {
   bool too_many = (message.msg_flags & MSG_CTRUNC) != 0;
-  for (cmsghdr* control = CMSG_FIRSTHDR(&message); control != nullptr;
-       control = CMSG_NXTHDR(&message, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int raw = -1;
-      std::memcpy(&raw, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
-      ClientFd fd(Fd(raw), queue_);
-      if (fd_count_ < fds_.size()) {
-        fds_[fd_count_++] = std::move(fd);
-      } else {
-        too_many = true;
-      }
+  take_descriptors(message, [&](int raw) {
+    ClientFd fd(Fd(raw), queue_);
+    if (fd_count_ < fds_.size()) {
+      fds_[fd_count_++] = std::move(fd);
+    } else {
+      too_many = true;
     }
-  }
+  });
   if (too_many) {
     return fail(
         EPROTO,
@@ -201,16 +196,8 @@ Result<void> MessageSocket::send_some(Outgoing& outgoing) {
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int))] = {};
-  if (outgoing.fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &outgoing.fd, sizeof(int));
-  }
+  DescriptorRoom<1> room;
+  if (outgoing.fd >= 0) room.send_with(message, {&outgoing.fd, 1});
   const ssize_t sent = retry_interrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL); });
   if (sent < 0) {
     if (would_block(errno)) return {};

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/passed_descriptors.h"
 #include "base/unix_client.h"
 #include "base/unix_listener.h"
 
@@ -135,22 +136,14 @@ Result<std::string> Monitor::read_line(Instant until) {
 // The descriptor travels with the first byte.
 Result<void> Monitor::send(const std::string& line, int fd, Instant until) {
   std::string_view rest = line;
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> ancillary{};
+  DescriptorRoom<1> room;
   while (!rest.empty()) {
     if (auto ready = wait(POLLOUT, until); !ready) return ready;
     iovec bytes{const_cast<char*>(rest.data()), rest.size()};
     msghdr message{};
     message.msg_iov = &bytes;
     message.msg_iovlen = 1;
-    if (fd >= 0) {
-      message.msg_control = ancillary.data();
-      message.msg_controllen = ancillary.size();
-      cmsghdr* const header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
+    if (fd >= 0) room.send_with(message, {&fd, 1});
     const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent > 0) fd = -1;
     if (sent >= 0) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/passed_descriptors.h"
 #include "base/unix_listener.h"
 #include "preload/wire.h"
 #include "support/must.h"
@@ -60,16 +61,8 @@ class WireClient {
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    if (fd >= 0) {
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
+    DescriptorRoom<1> room;
+    if (fd >= 0) room.send_with(message, {&fd, 1});
     if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) return {.ended = true};
     return receive();
   }
@@ -126,22 +119,15 @@ class WireClient {
     reply.response.resize(PVRDMA_WIRE_MAX_RESPONSE_BYTES);
     std::array<iovec, 2> parts{iovec{&reply.header, sizeof(reply.header)},
                                iovec{reply.response.data(), reply.response.size()}};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(PVRDMA_WIRE_MAX_FDS * sizeof(int))> control{};
+    DescriptorRoom<PVRDMA_WIRE_MAX_FDS> room;
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    room.receive_with(message);
     const ssize_t bytes = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
     if (bytes <= 0) return {.ended = true};
     reply.response.resize(static_cast<std::size_t>(bytes) - sizeof(reply.header));
-    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
-      for (std::size_t i = 0; i < (each->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(each) + i * sizeof(int), sizeof(fd));
-        reply.fds.emplace_back(fd);
-      }
-    }
+    take_descriptors(message, [&](int fd) { reply.fds.emplace_back(fd); });
     return reply;
   }
 
