@@ -1,6 +1,7 @@
 // The stand-in as programs see it: commands, memory windows, doorbells, events, ends; and what it refuses.
 #include <cerrno>
 #include <fstream>
+#include <sys/resource.h>
 
 #include "standin/gid_list.h"
 #include "standin_fixture.h"
@@ -314,6 +315,34 @@ TEST_P(StandInTest, EndsWhenNobodyUsesItIfItIsTold) {
   RunningStandIn standin(host.socket_path(0), std::chrono::milliseconds(500));
   { const Program program(standin.folder()); }
   EXPECT_EQ(standin.join(), standin::End::kIdle);
+}
+
+TEST_P(StandInTest, StaysWhileItsFolderIsKept) {
+  standin_.stop();
+  ServedHost host({.adapter_count = 1, .doorbells = GetParam()});
+  RunningStandIn standin(host.socket_path(0), std::chrono::milliseconds(300));
+  std::ofstream(standin.folder() + "/keep").flush();
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  { const Program program(standin.folder()); }
+  EXPECT_EQ(standin.stop(), standin::End::kStopped);
+}
+
+TEST_P(StandInTest, KeepsDescriptorsForTheProgramsThatItHas) {
+  Program program(standin_.folder());
+  const auto create_channel = [&] {
+    return program.wire.command(program.file, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL,
+                                Program::response_only<ib_uverbs_create_comp_channel>());
+  };
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Fd next(::eventfd(0, EFD_CLOEXEC));
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(next.get()) + 8, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_EQ(create_channel().header.error, EMFILE);
+  EXPECT_TRUE(WireClient(standin_.folder()).hello().ended) << "sent away";
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(create_channel().header.error, 0);
+  EXPECT_EQ(WireClient(standin_.folder()).hello().header.error, 0);
 }
 
 TEST_P(StandInTest, RendersTheDeviceAsFiles) {
