@@ -37,7 +37,7 @@ class ConnectionQueue {
  private:
   struct Share {
     std::deque<Fd> waiting;
-    std::size_t served = 0;  // by as many threads
+    std::size_t served = 0;  // how many threads serve it
   };
   void drop_one();
 

@@ -59,8 +59,7 @@ class Sampler {
   std::mutex mutex_;
   Time next_sample_{};
   std::vector<adapters::AdapterTrouble> not_served_;
-  std::shared_ptr<const control::Inventory>
-      seen_;  // of which the newest event about it was made; null: make it
+  std::shared_ptr<const control::Inventory> seen_;  // the newest event shows it; null: make the event again
   std::array<std::string, kTopics> told_;
   Events events_;
 };

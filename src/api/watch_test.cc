@@ -155,10 +155,22 @@ TEST_F(WatchTest, TellsOfMotionsAndOfAdaptersThatAreNotServed) {
   ASSERT_TRUE(host_.motions.start({.vm = "VM-01", .to = "esx-02"}));
   EXPECT_EQ(watcher.next("motions")[0]["to"], "esx-02");
   watcher.next("stats");
-  EXPECT_TRUE(member_.plane->edit([](control::Inventory& inventory) {
-    return control::edits::create_vm(inventory, {.name = "VM-01", .host = "esx-01", .memory_mib = 512});
+  EXPECT_TRUE(member_.plane->edit([](control::Inventory& inventory) -> Result<void> {
+    using namespace control::edits;
+    if (auto made = create_dvs(inventory, {.name = "DSwitch"}); !made) return made;
+    if (auto made = add_portgroup(inventory, "DSwitch", "pg1", {}); !made) return made;
+    if (auto made = add_dvs_host(inventory, "DSwitch", "esx-01"); !made) return made;
+    if (auto made = create_vm(inventory, {.name = "VM-01", .host = "esx-01", .memory_mib = 512}); !made)
+      return made;
+    return add_adapter(inventory, "VM-01", {.dvs = "DSwitch", .portgroup = "pg1"});
   }));
-  EXPECT_EQ(watcher.next("inventory")["vms"][0]["name"], "VM-01");
+  const Json served = watcher.next("inventory")["vms"][0];
+  EXPECT_EQ(served["name"], "VM-01");
+  EXPECT_EQ(served["not_served"], "");
+  host_.source.not_served = {{"VM-01", "its socket is in use"}};
+  EXPECT_EQ(watcher.next("inventory")["vms"][0]["not_served"], "its socket is in use");
+  host_.source.not_served.clear();
+  EXPECT_EQ(watcher.next("inventory")["vms"][0]["not_served"], "");
 }
 
 TEST_F(WatchTest, GoesOnWhileTheShardDoesNotAnswer) {

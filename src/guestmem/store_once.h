@@ -16,7 +16,7 @@
 // * Lines of a copy that is longer than the CPU's first-level cache may appear in any order, except the last
 //   line. A message of several pieces (guestmem::copy()) is several copies.
 //
-// Memory that vanishes meanwhile (sigbus.h) is no matter: each instruction goes on where it faulted.
+// Memory may vanish during a copy (sigbus.h): each instruction then goes on where it faulted.
 //
 // Thread: any.
 #pragma once

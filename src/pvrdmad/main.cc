@@ -124,8 +124,8 @@ Result<void> confine(const control::Config& config) {
 }
 
 int serve(const control::Config& config, keep::DescriptorStore* store, const sigset_t& signals) {
-  raise_descriptor_limit();  // each mapping of a guest's memory brings a descriptor, each interrupt vector is
-                             // one
+  // Each mapping of a guest's memory brings a descriptor, and each interrupt vector is one.
+  raise_descriptor_limit();
   if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
   if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
   auto daemon = Daemon::create(config, PVRDMA_VERSION, stop_asked, store);
