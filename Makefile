@@ -33,9 +33,12 @@ dist:  ## the source tarball of the last commit, in build/dist/
 deb: setup  ## Debian packages of the last commit for each release, or SUITE=NAME, in build/deb/; needs root
 	@tools/deb $(if $(SUITE),--suite $(SUITE))
 
-deb-test: setup  ## make deb, then install, upgrade under traffic and remove the packages in a host of each release
+# The version that deb-test upgrades from: the last release before this commit, or the commit before while there is none.
+OLDER = $(shell git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD~1 2>/dev/null || echo HEAD~1)
+
+deb-test: setup  ## make deb, then install, upgrade under traffic (from OLDER=COMMIT) and remove the packages in a host of each release
 	@$(MAKE) deb programs
-	@tools/deb $(if $(SUITE),--suite $(SUITE)) --version 0.0.1 --out build/deb-older
+	@tools/deb $(if $(SUITE),--suite $(SUITE)) --version 0.0.1 --commit $(OLDER) --out build/deb-older
 	@RC_CHECKER=build/release/tests/cluster/rc_checker $(PYTEST) tests/packages $(if $(SUITE),-k $(SUITE))
 
 oci: setup  ## make deb SUITE=trixie, then a container image of it in build/oci/; needs root and buildah

@@ -1,6 +1,6 @@
 """The life of the Debian packages on a host of each release: installation, start, upgrade under traffic, removal, purge.
 
-`make deb-test` builds this version's packages and an older one's from the last commit, and runs this. The tests use a host in
+`make deb-test` builds the packages of the last commit and those of the version before, and runs this. The tests use a host in
 their order.
 """
 

@@ -59,10 +59,11 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tools/deb", description=__doc__)
     parser.add_argument("--suite", action="append", choices=list(roots.RELEASES), help="a Debian release; may be repeated (default: all)")
     parser.add_argument("--version", help="instead of what tools/version says")
+    parser.add_argument("--commit", help="whose packages (default: the last one)", default="HEAD")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build/deb", metavar="DIR",
                         help="for each release, DIR/SUITE gets its packages (default: build/deb)")
     options = parser.parse_args(arguments)
-    dist = [str(REPOSITORY / "tools/dist"), *([options.version] if options.version else [])]
+    dist = [str(REPOSITORY / "tools/dist"), options.version or "", options.commit]
     try:
         tarball = Path(subprocess.run(dist, check=True, text=True, stdout=subprocess.PIPE).stdout.strip())
         for suite in options.suite or roots.RELEASES:
