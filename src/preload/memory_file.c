@@ -205,17 +205,8 @@ bool memory_is_pinned(uint64_t offset) {
   return (pages[offset / kPageBytes] & kPins) != 0;
 }
 
-static bool remap_privately(const struct mapping* mapping, void* context) {
-  (void)context;
-  if (!memory_is_mapped_by(mapping)) return true;
-  raw_mmap((void*)mapping->start, mapping->end - mapping->start, mapping->protection,  // NOLINT
-           MAP_PRIVATE | MAP_FIXED, file, (off_t)mapping->offset);
-  return true;
-}
-
-void memory_make_private(void) {
+void memory_forget(void) {
   if (file < 0) return;
-  visit_mappings(0, UINTPTR_MAX, remap_privately, NULL);
   raw_close(file);
   file = -1;
   window_count = 0;

@@ -39,5 +39,5 @@ void memory_pin(const struct pvrdma_wire_run* run);
 void memory_unpin(const struct pvrdma_wire_run* run);
 bool memory_is_pinned(uint64_t offset);
 
-// In the child of a fork: maps all pages of the file as private copies, and forgets the file.
-void memory_make_private(void);
+// In the child of a fork, after unshare_all(): closes the file.
+void memory_forget(void);

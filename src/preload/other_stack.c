@@ -19,17 +19,15 @@ static void call_pending(void) {
   pending_function(pending_argument);
 }
 
-// A main thread's stack grows by faults below its lowest page. If that page becomes a page of a file, it
-// cannot grow any more. So it grows first.
 static __attribute__((noinline)) void grow_stack(void) {
   char below[kGrowthBytes];
   for (int at = kGrowthBytes - 1; at > 0; at -= 4096) *(volatile char*)&below[at] = 0;
 }
 
-bool run_on_other_stack(void (*function)(void*), void* argument) {
+bool run_on_other_stack(void (*function)(void*), void* argument, bool grow) {
   void* const stack = raw_mmap(NULL, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (stack == MAP_FAILED) return false;
-  grow_stack();
+  if (grow) grow_stack();
   getcontext(&callee);
   callee.uc_stack.ss_sp = stack;
   callee.uc_stack.ss_size = kStackBytes;

@@ -21,6 +21,7 @@ struct part {
   uint64_t offset;  // in the file, if is_shared
   int protection;
   bool is_shared;  // it is the memory file already
+  bool is_stack;   // the main thread's, which grows
 };
 
 struct parts {
@@ -51,7 +52,8 @@ static bool add_part(const struct mapping* mapping, void* context) {
                                               .end = end,
                                               .offset = mapping->offset + (start - mapping->start),
                                               .protection = mapping->protection,
-                                              .is_shared = is_shared};
+                                              .is_shared = is_shared,
+                                              .is_stack = strcmp(mapping->name, "[stack]") == 0};
   parts->covered = end;
   return true;
 }
@@ -65,6 +67,7 @@ struct exchange_pages {
   size_t bytes;
   int protection;
   bool to_file;
+  bool is_stack;
   int fd;
   uint64_t offset;
   int error;
@@ -101,7 +104,7 @@ static int exchange_on_fitting_stack(struct exchange_pages* job) {
   const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   const uintptr_t margin = 256 * 1024;  // the stack may grow by this much while it is exchanged
   if (here + margin >= job->at && here < job->at + job->bytes + margin) {
-    if (!run_on_other_stack(exchange_pages, job)) return ENOMEM;
+    if (!run_on_other_stack(exchange_pages, job, job->is_stack)) return ENOMEM;
   } else {
     exchange_pages(job);
   }
@@ -113,7 +116,11 @@ static int share_part(const struct part* part, struct run_list* list) {
   for (uintptr_t at = part->start; at < part->end;) {
     const size_t left = part->end - at;
     const size_t bytes = left < MEMORY_TAKE_BYTES_MAX ? left : (size_t)MEMORY_TAKE_BYTES_MAX;
-    struct exchange_pages job = {.at = at, .bytes = bytes, .protection = part->protection, .to_file = true};
+    struct exchange_pages job = {.at = at,
+                                 .bytes = bytes,
+                                 .protection = part->protection,
+                                 .to_file = true,
+                                 .is_stack = part->is_stack};
     int error = memory_take(bytes, &job.offset);
     if (error != 0) return error;
     job.fd = memory_fd();
@@ -180,5 +187,30 @@ void unshare_range(uintptr_t start, uint64_t length) {
   if (find_parts(start, length, &parts) != 0) return;
   visit_mappings(parts.start, parts.end, add_own_part, &parts);
   for (size_t i = 0; i < parts.count; ++i) unshare_part(&parts.list[i]);
+  drop_parts(&parts);
+}
+
+static void copy_part(const struct part* part) {
+  const size_t bytes = part->end - part->start;
+  struct exchange_pages job = {.at = part->start, .bytes = bytes, .protection = part->protection};
+  if (!(part->protection & PROT_READ)) raw_mprotect((void*)part->start, bytes, PROT_READ);  // NOLINT
+  if (exchange_on_fitting_stack(&job) == 0) return;
+  log_line(true, "no memory for a copy of %zu bytes at %#lx: this child of a fork may see later stores of its parent",
+           bytes, part->start);
+  raw_mmap((void*)part->start, bytes, part->protection, MAP_PRIVATE | MAP_FIXED, memory_fd(),  // NOLINT
+           (off_t)part->offset);
+}
+
+void unshare_all(void) {
+  if (memory_fd() < 0) return;
+  struct parts parts = {.end = UINTPTR_MAX, .list = pool_take(kPartsMax * sizeof parts.list[0])};
+  if (parts.list == NULL) return;
+  do {
+    parts.start = parts.covered;
+    parts.count = 0;
+    parts.error = 0;
+    visit_mappings(parts.start, parts.end, add_own_part, &parts);
+    for (size_t i = 0; i < parts.count; ++i) copy_part(&parts.list[i]);
+  } while (parts.error == ENOMEM);
   drop_parts(&parts);
 }

@@ -13,3 +13,6 @@ int share_range(uintptr_t start, uint64_t length, struct run_list* list);
 // Gives the program private pages again where it has pages of the memory file that nothing pins. Pages that
 // cannot be exchanged stay shared.
 void unshare_range(uintptr_t start, uint64_t length);
+
+// In the child of a fork, whose memory file is its parent's: gives it private copies of all shared pages.
+void unshare_all(void);

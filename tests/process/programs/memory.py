@@ -55,6 +55,25 @@ def fork(pd: PD) -> None:
         assert text(address) == b"first"
 
 
+def fork_that_goes_on(pd: PD) -> None:
+    """A child that executes no program keeps the memory of the moment of its fork, whatever the parent does then."""
+    size = 64 << 20
+    address = libc.mmap(0, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    places = range(0, size, mmap.PAGESIZE)
+    ctypes.memset(address, ord("1"), size)
+    with MR(pd, size, ACCESS, address=address):
+        start, go = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.read(start, 1)
+            os._exit(0 if all(ctypes.string_at(address + at, 1) == b"1" for at in places) else 1)
+        ctypes.memset(address, ord("2"), size)
+    libc.munmap(address, size)
+    MR(pd, size, ACCESS, address=libc.mmap(0, size, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)).close()
+    os.write(go, b"1")
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def map_again(pd: PD) -> None:
     """Memory that was unmapped while it was registered is not what is registered at its address later."""
     address = map_memory()
@@ -101,6 +120,24 @@ def own_stack_beside_a_thread(pd: PD) -> None:
     MR(pd, end - start, ACCESS, address=start).close()
     done.set()
     thread.join()
+
+
+def small_stack(pd: PD) -> None:
+    """The stack of a thread that has little of it."""
+    attributes = (ctypes.c_char * 64)()
+    start, size = ctypes.c_void_p(), ctypes.c_size_t()
+
+    def register() -> None:
+        libc.pthread_getattr_np(ctypes.c_void_p(threading.get_ident()), attributes)
+        libc.pthread_attr_getstack(attributes, ctypes.byref(start), ctypes.byref(size))
+        with MR(pd, mmap.PAGESIZE, ACCESS, address=start.value):
+            assert is_shared(start.value)
+
+    threading.stack_size(192 << 10)
+    thread = threading.Thread(target=register)
+    thread.start()
+    thread.join()
+    assert size.value == 192 << 10
 
 
 def child_by_vfork(pd: PD) -> None:
