@@ -13,10 +13,10 @@ namespace pvrdma::adapters {
 
 struct CaptureWish {
   std::string adapter;
-  std::string filter;            // capture/filter.h; empty: all messages
-  std::uint32_t snap_bytes = 0;  // kept of each frame
-  std::uint32_t frames_max = 0;  // 0: any number
-  std::uint32_t seconds = 0;     // 0: until the reader or the adapter goes away
+  std::string filter;                 // capture/filter.h; empty: all messages
+  std::uint32_t snap_bytes = 262144;  // kept of each frame
+  std::uint32_t frames_max = 0;       // 0: any number
+  std::uint32_t seconds = 0;          // 0: until the reader or the adapter goes away
 };
 
 class Captures {

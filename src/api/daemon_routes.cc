@@ -73,13 +73,10 @@ Reply upgrade_vmm(motion::UpgradeService& upgrades, const Call& call) {
 }
 
 Reply capture(const ApiParts& parts, const Call& call) {
-  const auto body = body_of<CaptureBody>(call);
-  if (!body) return refuse(body.error());
-  auto stream = parts.captures.start({.adapter = call.names[0],
-                                      .filter = body->filter,
-                                      .snap_bytes = body->snaplen,
-                                      .frames_max = body->count,
-                                      .seconds = body->duration});
+  auto wish = body_of<adapters::CaptureWish>(call);
+  if (!wish) return refuse(wish.error());
+  wish->adapter = call.names[0];
+  auto stream = parts.captures.start(*wish);
   if (!stream) return refuse(stream.error());
   return {200, {}, std::string(kCaptureType), *std::move(stream)};
 }
@@ -116,7 +113,7 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
       {.method = "POST",
        .path = "/v1/adapters/{adapter}/capture",
        .summary = "A pcapng file of the adapter's messages as RoCE frames, until the client stops reading",
-       .body = schema_for<CaptureBody>,
+       .body = schema_for<adapters::CaptureWish>,
        .answer = capture_schema,
        .handler = [parts](const Call& call) { return capture(parts, call); },
        .streams = true});

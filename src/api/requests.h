@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "adapters/captures.h"
 #include "adapters/faults.h"
 #include "api/router.h"
 #include "control/model/edits.h"
@@ -47,13 +48,6 @@ struct Nothing {};
 
 struct LinkBody {
   bool up = false;
-};
-
-struct CaptureBody {
-  std::string filter;
-  std::uint32_t snaplen = 262144;
-  std::uint32_t count = 0;
-  std::uint32_t duration = 0;
 };
 
 struct NewVmk {
@@ -116,16 +110,17 @@ inline constexpr auto kObject<transport::HcaCheckWish> =
                 .noted(R"("description": "Its name in libibverbs; default: the only device")"),
             field("memory_mib", &transport::HcaCheckWish::memory_mib, NumberRule{1, 65536}));
 
+// The adapter is named by the path.
 template <>
-inline constexpr auto kObject<api::CaptureBody> =
+inline constexpr auto kObject<adapters::CaptureWish> =
     request("Capture",
-            field("filter", &api::CaptureBody::filter)
+            field("filter", &adapters::CaptureWish::filter)
                 .noted(R"("description": "See pvrdmactl(1); default: all messages")"),
-            field("snaplen", &api::CaptureBody::snaplen, api::kSnaplen)
+            field("snaplen", &adapters::CaptureWish::snap_bytes, api::kSnaplen)
                 .noted(R"("default": 262144, "description": "Bytes kept of each frame")"),
-            field("count", &api::CaptureBody::count)
+            field("count", &adapters::CaptureWish::frames_max)
                 .noted(R"("default": 0, "description": "Ends after this number of frames; 0: never")"),
-            field("duration", &api::CaptureBody::duration)
+            field("duration", &adapters::CaptureWish::seconds)
                 .noted(R"("default": 0, "description": "Ends after this number of seconds; 0: never")"));
 
 template <>
