@@ -15,8 +15,12 @@ _DISK_BYTES = 6 << 30
 _RUN = "systemd.run='/bin/sh -c \"mkdir /run/input; mount /dev/vdb /run/input; exec sh -ex /run/input/script >/dev/ttyS1 2>&1\"'"
 
 
-def run_booted(suite: str, dependencies: str, backports: tuple[str, ...], script: str, files: tuple[Path, ...]) -> str:
-    """What `script` prints, its commands too. It runs as root, with the files in /run/input, and the host is then switched off."""
+def run_booted(suite: str, dependencies: str, script: str, files: tuple[Path, ...], backports: tuple[str, ...] = (),
+               devices: tuple[str, ...] = ()) -> str:
+    """What `script` prints, its commands too. It runs as root, with the files in /run/input, and the host is then switched off.
+
+    `devices` are QEMU's arguments for further devices. QEMU shares the host's memory, as adapters need.
+    """
     root = roots.to_boot(suite, dependencies, backports)
     (kernel,), (ramdisk,) = (root / "boot").glob("vmlinuz-*"), (root / "boot").glob("initrd.img-*")
     with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
@@ -31,10 +35,12 @@ def run_booted(suite: str, dependencies: str, backports: tuple[str, ...], script
             subprocess.run(["/sbin/mkfs.ext4", "-q", "-d", str(content), str(folder / disk)], check=True)
         testbed = ensure()
         done = subprocess.run(
-            [*testbed.qemu(), "-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "3072", "-nodefaults", "-display", "none", "-no-reboot",
+            [*testbed.qemu(), "-machine", "q35,memory-backend=ram", "-object", "memory-backend-memfd,share=on,id=ram,size=3072M",
+             "-cpu", "max", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "3072", "-nodefaults", "-display", "none", "-no-reboot",
              "-kernel", str(kernel), "-initrd", str(ramdisk), "-append", f"console=ttyS0 root=/dev/vda rw {_RUN}",
              "-drive", f"file={folder}/vda,format=raw,if=virtio,cache=unsafe", "-drive", f"file={folder}/vdb,format=raw,if=virtio",
-             "-serial", f"file:{folder}/console", "-serial", f"file:{folder}/output"],
+             "-serial", f"file:{folder}/console", "-serial", f"file:{folder}/output",
+             *devices],
             env=testbed.qemu_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             timeout=_GUARD_S, check=False)
         assert done.returncode == 0, done.stdout

@@ -51,7 +51,7 @@ echo done
 def test_a_vm_of_virt_install_runs_where_apparmor_is_enforced() -> None:
     package = next((PACKAGES / "trixie").glob("pvrdma_*.deb"))
     lines = "".join(re.findall(r"^ *```sh\n(.*?)^ *```", _PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL))
-    printed = run_booted("trixie", f"{field(package, 'Depends')}, {_DEPENDS}", _BACKPORTS, _SCRIPT.replace("{lines}", lines), (package,))
+    printed = run_booted("trixie", f"{field(package, 'Depends')}, {_DEPENDS}", _SCRIPT.replace("{lines}", lines), (package,), _BACKPORTS)
     said = dict(re.findall(r"^(daemon|qemu|denied|in earnest): (.*)$", printed, re.MULTILINE))
     assert printed.endswith("done\n") and said["daemon"] == "pvrdmad (enforce)", printed
     assert re.fullmatch(r"libvirt-[0-9a-f-]{36} \(enforce\)", said["qemu"]), printed
