@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "preload/halt.h"
 #include "preload/memory_file.h"
 #include "preload/raw.h"
 
@@ -52,14 +53,18 @@ int stop_writers(uintptr_t start, size_t bytes, struct stopped_writers* writers)
   if (error == 0) return 0;
   if (writers->fd >= 0) raw_close(writers->fd);
   writers->fd = -1;
-  log_line(false,
-           "other threads cannot be stopped from writing to %#lx while it is registered (userfaultfd: %s): "
-           "a store at that moment may be lost",
-           start, strerror(error));
-  return 0;
+  const int not_halted = halt_threads();
+  writers->threads_halted = not_halted == 0;
+  if (writers->threads_halted) return 0;
+  log_line(true,
+           "memory at %#lx cannot be registered: other threads cannot be stopped from writing to it meanwhile, neither by "
+           "userfaultfd (%s) nor by a real-time signal (%s): allow userfaultfd, or unblock the signals in all threads",
+           start, strerror(error), strerror(not_halted));
+  return ENOMEM;
 }
 
 void let_writers_go(struct stopped_writers* writers) {
+  if (writers->threads_halted) resume_threads();
   if (writers->fd < 0) return;
   protect(writers->fd, writers->start, writers->bytes, 0);  // without effect on exchanged pages
   struct uffdio_range range = {writers->start, writers->bytes};

@@ -1,8 +1,10 @@
 """Registered memory behaves as before: fork, mapping again at the same place, private again afterwards."""
 
 import ctypes
+import errno
 import mmap
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +17,8 @@ from pyverbs.pd import PD
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+libc.memfrob.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 BYTES = 4 * mmap.PAGESIZE
@@ -191,25 +195,80 @@ def refused(pd: PD) -> None:
 
 
 def other_threads(pd: PD) -> None:
-    """Stores of another thread are not lost while memory is registered and deregistered."""
-    address = map_memory()
-    counter = ctypes.c_uint64.from_address(address)
+    """Stores of another thread are not lost while memory is registered and deregistered. The thread changes all bytes in one
+    long call, because verbs calls of pyverbs let no other thread of Python run. It comes to the registered half late."""
+    size = 64 << 20
+    half = size // 2
+    address = libc.mmap(0, size, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    contents = [bytes(half), bytes([42]) * half]  # memfrob(3) inverts some bits of each byte
     stop = threading.Event()
-    stores = 0
+    rounds, registered, lost = 0, 0, 0
 
     def store() -> None:
-        nonlocal stores
+        nonlocal rounds, lost
         while not stop.is_set():
-            counter.value += 1
-            stores += 1
+            rounds += 1
+            libc.memfrob(address, size)
+            if libc.memcmp(address + half, contents[rounds % 2], half) != 0:
+                lost += 1
+                ctypes.memmove(address + half, contents[rounds % 2], half)
 
     writer = threading.Thread(target=store)
     writer.start()
-    for _ in range(300):
-        MR(pd, BYTES, ACCESS, address=address).close()
+    while rounds < 12 or registered < 12:
+        MR(pd, half, ACCESS, address=address + half).close()
+        registered += 1
     stop.set()
     writer.join()
-    assert stores > 0 and counter.value == stores, (counter.value, stores)
+    assert lost == 0, f"{lost} of {rounds} rounds, {registered} registrations"
+
+
+def forbid_userfaultfd() -> None:
+    """As the default profiles of containers do."""
+    seccomp = ctypes.CDLL("libseccomp.so.2")
+    seccomp.seccomp_init.restype = ctypes.c_void_p
+    seccomp.seccomp_init.argtypes = [ctypes.c_uint32]
+    seccomp.seccomp_rule_add.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, ctypes.c_uint]
+    seccomp.seccomp_load.argtypes = [ctypes.c_void_p]
+    allow, refuse = 0x7FFF0000, 0x00050000 | 1
+    rules = seccomp.seccomp_init(allow)
+    assert seccomp.seccomp_rule_add(rules, refuse, seccomp.seccomp_syscall_resolve_name(b"userfaultfd"), 0) == 0
+    assert seccomp.seccomp_load(rules) == 0
+
+
+def other_threads_in_a_container(pd: PD) -> None:
+    """The same where userfaultfd is forbidden; signals that the program itself handles stay its own."""
+    forbid_userfaultfd()
+    seen = []
+    signal.signal(signal.SIGRTMAX, lambda number, frame: seen.append(number))
+    other_threads(pd)
+    assert not seen
+
+
+def a_thread_that_cannot_be_stopped(pd: PD) -> None:
+    """It blocks all signals where userfaultfd is forbidden: its stores could be lost, so the memory is not registered."""
+    forbid_userfaultfd()
+    stop = threading.Event()
+    blocked = threading.Event()
+
+    def wait() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        blocked.set()
+        stop.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    blocked.wait()
+    try:
+        MR(pd, BYTES, ACCESS, address=map_memory())
+    except Exception as error:
+        assert error.error_code == errno.ENOMEM, error
+    else:
+        raise AssertionError("the memory was registered")
+    finally:
+        stop.set()
+        thread.join()
+    MR(pd, BYTES, ACCESS, address=map_memory()).close()
 
 
 with device.Context(name="vmw_pvrdma0") as context, PD(context) as domain:
