@@ -4,8 +4,10 @@
 
 #include "preload/channel.h"
 #include "preload/held.h"
+#include "preload/memory_file.h"
 #include "preload/pool.h"
 #include "preload/raw.h"
+#include "preload/sharing.h"
 
 enum {
   kNumbers = 65536,
@@ -18,6 +20,10 @@ static pid_t owner;  // the process whose descriptors these are
 // A child of vfork() shares this memory until it executes a program, but its descriptors are its own.
 static bool is_owner(void) {
   return syscall(SYS_getpid) == owner;
+}
+
+bool descriptor_was_ours(int fd) {
+  return is_maybe_ours(fd) && __atomic_load_n(&table[fd], __ATOMIC_ACQUIRE) != NULL;
 }
 
 struct descriptor* descriptor_of(int fd) {
@@ -62,10 +68,11 @@ static void close_file(const struct descriptor* file) {
   channel_prepare(PVRDMA_WIRE_CLOSE_FILE)->request.file = file->number;
   channel_ask(-1);
   held_remove_file(file->number);
+  unshare_range(0, UINTPTR_MAX - 2 * kPageBytes);  // what its regions have left
 }
 
 void descriptor_drop(int fd) {
-  if (!is_maybe_ours(fd) || table[fd] == NULL || !is_owner()) return;
+  if (!descriptor_was_ours(fd) || !is_owner()) return;
   struct descriptor* const dropped = table[fd];
   set_number(fd, NULL);
   if (--dropped->uses != 0) return;

@@ -1,7 +1,8 @@
 // The process's file descriptors that are ours: uverbs files and channels of events.
 //
 // descriptor_of() is the test that every wrapper makes first: one comparison in a process without descriptors
-// of ours. Thread: descriptor_of() and is_maybe_ours() any; the others under lock.
+// of ours. Thread: descriptor_of(), is_maybe_ours() and
+// descriptor_was_ours() any; the others under lock.
 #pragma once
 
 #include <stdbool.h>
@@ -27,6 +28,9 @@ static inline bool is_maybe_ours(int fd) {
   return fd <= __atomic_load_n(&highest_descriptor, __ATOMIC_ACQUIRE) && fd >= 0;
 }
 
+// True if the number was ours when it was last seen. A number that is not cannot become ours while it is
+// open, so its close() need not wait for the lock.
+bool descriptor_was_ours(int fd);
 // Returns NULL if the number is not ours (any more).
 struct descriptor* descriptor_of(int fd);
 // Takes an open number as ours. Returns NULL without memory, or if the number is too high.

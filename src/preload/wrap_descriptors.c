@@ -106,7 +106,7 @@ EXPORTED int __fxstat64(int version, int fd, struct stat64* status) {
 }
 
 static void drop(int fd) {
-  if (!is_maybe_ours(fd)) return;
+  if (!descriptor_was_ours(fd)) return;
   lock();
   descriptor_drop(fd);
   unlock();
@@ -114,7 +114,7 @@ static void drop(int fd) {
 
 // Returns `to`.
 static int copied(int from, int to) {
-  if (to < 0 || (!is_maybe_ours(from) && !is_maybe_ours(to))) return to;
+  if (to < 0 || (!descriptor_was_ours(from) && !descriptor_was_ours(to))) return to;
   lock();
   descriptor_copy(from, to);
   unlock();

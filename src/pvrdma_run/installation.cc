@@ -36,6 +36,11 @@ Result<Installation> find_installation() {
   if (!standin) return Failure(standin.error());
   auto library = find(own, "libpvrdma-preload.so", {"../" PVRDMA_LIBRARY_FOLDER, "../preload", "."});
   if (!library) return Failure(library.error());
+  if (library->find_first_of(" :") != std::string::npos)
+    return fail(fmt::format(
+        "LD_PRELOAD cannot name {}, because of a space or colon in its path: put this installation into "
+        "another folder",
+        *library));
   return Installation{*std::move(daemon), *std::move(standin), *std::move(library)};
 }
 

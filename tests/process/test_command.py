@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from machine import Machine, is_alive, until
+from machine import PVRDMA_RUN, Machine, is_alive, until
 
 
 def test_from_nothing(machine: Machine, port: str) -> None:
@@ -41,6 +43,18 @@ def test_mistakes(shared_machine: Machine) -> None:
         done = shared_machine.run(*arguments, node=None)
         assert done.returncode == 125, (arguments, done.stdout)
         assert done.stdout.startswith("pvrdma-run: ") and wanted in done.stdout, (arguments, done.stdout)
+
+
+def test_a_folder_that_ld_preload_cannot_name(shared_machine: Machine, tmp_path: Path) -> None:
+    folder = tmp_path / "my builds"
+    folder.mkdir()
+    tmp_path.chmod(0o755)
+    for name in ("pvrdmad", "pvrdma-standin", "libpvrdma-preload.so"):
+        (folder / name).touch()
+    shutil.copy(PVRDMA_RUN, folder)
+    done = subprocess.run([folder / "pvrdma-run", "true"], capture_output=True, text=True, env=shared_machine.environment, check=False)
+    assert done.returncode == 125
+    assert f"LD_PRELOAD cannot name {folder}/libpvrdma-preload.so, because of a space or colon in its path" in done.stderr
 
 
 def test_adapter_of_a_configured_daemon(shared_machine: Machine) -> None:

@@ -104,6 +104,24 @@ def private_again(pd: PD) -> None:
     assert text(address) == bytes(5)
 
 
+def closed_with_a_region(pd: PD) -> None:
+    """Memory is the program's alone again when its device's file is closed, even if it was not deregistered."""
+    address = map_memory()
+    region = MR(pd, BYTES, ACCESS, address=address)
+    assert region.lkey != 0 and is_shared(address)
+    ctypes.memmove(address, b"hello", 5)
+    (file,) = (int(number) for number in os.listdir("/proc/self/fd") if link_of(number).startswith("/memfd:uverbs0"))
+    os.close(file)
+    assert not is_shared(address) and text(address) == b"hello"
+    print("passed", flush=True)
+    os._exit(0)  # pyverbs would close what it still has
+
+
+def link_of(number: str) -> str:
+    path = f"/proc/self/fd/{number}"
+    return os.readlink(path) if os.path.islink(path) else ""
+
+
 def own_stack(pd: PD) -> None:
     """A variable of the calling thread, on a stack that goes on growing."""
     with open("/proc/self/maps") as maps:
@@ -167,8 +185,8 @@ def refused_by_the_device(pd: PD) -> None:
 
 def file_bytes() -> int:
     """Of the process's memory file, the largest of the library's files."""
-    paths = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
-    return max(os.stat(path).st_size for path in paths if os.path.islink(path) and os.readlink(path).startswith("/memfd:"))
+    numbers = [number for number in os.listdir("/proc/self/fd") if link_of(number).startswith("/memfd:")]
+    return max(os.stat(f"/proc/self/fd/{number}").st_size for number in numbers)
 
 
 def many(pd: PD) -> None:
