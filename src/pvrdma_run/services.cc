@@ -5,10 +5,12 @@
 #include <fmt/core.h>
 #include <fstream>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <system_error>
 #include <utility>
 
 #include "base/ip_address.h"
+#include "preload/wire.h"
 #include "pvrdma_run/adapter_socket.h"
 #include "pvrdma_run/background.h"
 #include "pvrdma_run/runtime_folder.h"
@@ -21,9 +23,25 @@ namespace fs = std::filesystem;
 constexpr int kIdleEndS = 10;
 // The daemon or the stand-in may end for lack of clients just when it was found.
 constexpr int kAttempts = 3;
+constexpr int kAnswerPatienceS = 5;
 
 std::string standin_socket(const std::string& folder) {
   return folder + "/standin.sock";
+}
+
+// Whether the stand-in has taken the connection. One that is about to end for lack of programs takes no more.
+bool is_taken(const Fd& connection) {
+  const timeval patience{.tv_sec = kAnswerPatienceS, .tv_usec = 0};
+  const pvrdma_wire_request hello{.type = PVRDMA_WIRE_HELLO,
+                                  .file = 0,
+                                  .value0 = PVRDMA_WIRE_MAGIC,
+                                  .value1 = PVRDMA_WIRE_VERSION,
+                                  .command_bytes = 0,
+                                  .run_count = 0};
+  pvrdma_wire_answer answer;
+  return ::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
+         ::send(connection.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello &&
+         ::recv(connection.get(), &answer, sizeof answer, 0) == sizeof answer;
 }
 
 // While this file is there, the stand-in does not end for lack of programs.
@@ -75,7 +93,7 @@ Result<StandIn> provide_standin(const Installation& installation, const std::str
   std::optional<Fd> connection;
   const auto is_ready = [&] {
     connection = connect_to(standin_socket(*folder), SOCK_SEQPACKET);
-    return connection.has_value();
+    return connection && is_taken(*connection);
   };
   if (!is_ready()) {
     std::vector<std::string> command{

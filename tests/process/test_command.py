@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from machine import PVRDMA_RUN, Machine, is_alive, until
+from machine import PATIENCE_S, PVRDMA_RUN, Machine, is_alive, until
 
 
 def test_from_nothing(machine: Machine, port: str) -> None:
@@ -87,6 +89,24 @@ def test_start_keeps_a_standin_that_runs_already(machine: Machine) -> None:
     assert machine.processes()["node0"] == standin
     assert machine.run("--stop", node=None).returncode == 0
     assert not list(machine.runtime.glob("*/keep"))
+
+
+def test_a_standin_that_is_about_to_end(machine: Machine) -> None:
+    """It takes no more programs, so the next one gets another stand-in."""
+    assert machine.run("true").returncode == 0
+    standin = machine.processes()["node0"]
+    path = machine.runtime / "node0.standin/standin.sock"
+    os.kill(standin, signal.SIGTERM)
+    until(lambda: not is_alive(standin), "the stand-in has ended")
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as ending:
+        ending.bind(str(path))
+        os.chmod(path, 0o666)
+        ending.listen()
+        program = machine.popen("ibv_devices")
+        connection, _ = ending.accept()
+    connection.close()
+    assert "vmw_pvrdma0" in program.communicate(timeout=PATIENCE_S)[0]
 
 
 def test_stop_ends_everything(machine: Machine) -> None:
