@@ -41,7 +41,7 @@ deb-test: setup  ## make deb, then install, upgrade under traffic (from OLDER=CO
 	@tools/deb $(if $(SUITE),--suite $(SUITE)) --version 0.0.1 --commit $(OLDER) --out build/deb-older
 	@RC_CHECKER=build/release/tests/cluster/rc_checker $(PYTEST) tests/packages $(if $(SUITE),-k $(SUITE))
 
-oci: setup  ## make deb SUITE=trixie, then a container image of it in build/oci/; needs root and buildah
+oci: setup  ## make deb SUITE=trixie, then container images of it in build/oci/; needs root and buildah
 	@$(MAKE) deb SUITE=trixie
 	@tools/oci
 

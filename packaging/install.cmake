@@ -55,7 +55,7 @@ function(pvrdma_note_folders)
 endfunction()
 pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_LIBDIR}/pvrdma" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
                     "${PVRDMA_MANDIR}/man8" "${PVRDMA_SYSCONFDIR}/pvrdma" "${units}" "${sysusers}" "${firewalld}"
-                    "${own}" "${libvirt_hooks}" "${examples}/monitoring" ${completions})
+                    "${own}" "${libvirt_hooks}" "${examples}/ci" "${examples}/monitoring" ${completions})
 
 # pvrdma_install(DESTINATION TYPE FILE [NAME]): FILE is below the repository; TYPE is that of file(INSTALL). Each
 # path of the prefix /usr becomes this installation's.
@@ -89,6 +89,9 @@ pvrdma_install("${own}" FILE packaging/nftables/pvrdma.nft)
 pvrdma_install("${libvirt_hooks}" PROGRAM packaging/libvirt/pvrdma)
 foreach(script two_hosts certificates etcd_users)
   pvrdma_install("${examples}" PROGRAM examples/${script}.sh)
+endforeach()
+foreach(example action.yml conftest.py)
+  pvrdma_install("${examples}/ci" FILE examples/ci/${example})
 endforeach()
 pvrdma_install("${examples}" FILE packaging/pvrdmad.toml)
 foreach(example prometheus.yml pvrdma-alerts.yml grafana-dashboard.json)

@@ -1,5 +1,5 @@
-"""The container image: the documented line runs the daemon with no right but CAP_CHOWN, and a client has RDMA. `make oci`
-makes it."""
+"""The container images: the documented line runs the daemon with no right but CAP_CHOWN, and a client has RDMA; programs in
+the image for CI have RDMA without any right. `make oci` makes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ import pytest
 from traffic import traffic
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_IMAGES = sorted((_REPOSITORY / "build/oci").glob("pvrdma-*.oci.tar"))
+_IMAGES = sorted((_REPOSITORY / "build/oci").glob("pvrdma-[0-9]*.oci.tar"))
+_CI_IMAGES = sorted((_REPOSITORY / "build/oci").glob("pvrdma-ci-*.oci.tar"))
 _USER = 64333  # no user of this machine
 _GUARD_S = 60
 # crun wants version 2 only, and not every machine has mounted it.
@@ -40,16 +41,19 @@ class Podman:
         return done.stdout
 
 
+def limits() -> str:
+    """Low limits and no control group: not every machine lets root raise limits, as podman and crun would."""
+    _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"--ulimit nofile={min(65536, descriptors)} --ulimit nproc=1024 --cgroups disabled"
+
+
 def documented(folders: Path) -> list[str]:
-    """The arguments of `podman run` in docs/install.md, with folders and a user of this test, and with low limits and no
-    control group: not every machine lets root raise limits, as podman and crun would."""
+    """The arguments of `podman run` in docs/install.md, with folders and a user of this test."""
     text = (_REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^sudo podman (run (?:.*\\\n)*.*)", text, re.MULTILINE)
     line = line.replace("\\\n", " ").replace("$(id -u pvrdma):$(id -g pvrdma)", f"{_USER}:{_USER}")
     line = re.sub(r"-v ((?:/\w+)+):", lambda found: f"-v {folders}{found[1]}:", line)
-    _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limits = f"--ulimit nofile={min(65536, descriptors)} --ulimit nproc=1024 --cgroups disabled"
-    return shlex.split(line.replace("--ulimit nofile=65536", limits))
+    return shlex.split(line.replace("--ulimit nofile=65536", limits()))
 
 
 @pytest.fixture(name="folder")
@@ -95,3 +99,16 @@ def test_the_documented_line_serves_adapters(folder: Path) -> None:
         assert list((folder / "run/pvrdma").iterdir()) == [], "a stopped daemon leaves no sockets"
     finally:
         podman.run("rm", "--force", "--ignore", "pvrdmad")
+
+
+@pytest.mark.skipif(not _CI_IMAGES, reason="there is no build/oci/pvrdma-ci-*.oci.tar: make oci")
+@pytest.mark.skipif(shutil.which("podman") is None or os.geteuid() != 0, reason="needs podman and root")
+def test_programs_in_a_container_for_ci(folder: Path) -> None:
+    """Also those with threads, where the default profile forbids userfaultfd."""
+    text = (_REPOSITORY / "docs/howto/ci.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^podman (run (?:.*\\\n)*.*)", text, re.MULTILINE)
+    podman = Podman(folder / "podman")
+    loaded = podman.run("load", "--quiet", "--input", _CI_IMAGES[-1]).split()[-1]
+    run, *arguments = shlex.split(re.sub(r"localhost/pvrdma-ci:\S+", loaded, line.replace("\\\n", " ")))
+    printed = podman.run(run, *shlex.split(limits()), "--network", "none", *arguments)
+    assert printed.count("BW average") == 2, printed

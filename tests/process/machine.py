@@ -58,17 +58,22 @@ class Machine:
     def popen(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.Popen[str]:
         """Starts the command on a node, or with pvrdma-run's own options (None)."""
         place = [] if node is None else ["--node", str(node)]
+        return self._start(str(PVRDMA_RUN), *place, *command, **environment)
+
+    def _start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
         started = subprocess.Popen(
-            [str(PVRDMA_RUN), *place, *command], cwd=self.folder, env=self.environment | environment, text=True,
+            command, cwd=self.folder, env=self.environment | environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **self.user)
         self.started.append(started)
         return started
 
     def run(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs it to its end."""
-        started = self.popen(*command, node=node, **environment)
-        output, _ = started.communicate(timeout=PATIENCE_S)
-        return subprocess.CompletedProcess(command, started.returncode, output)
+        return _finished(self.popen(*command, node=node, **environment))
+
+    def run_plainly(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command that starts pvrdma-run itself."""
+        return _finished(self._start(*command, **environment))
 
     def pair(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int], **environment: str) -> tuple[str, str]:
         """Runs a server, and a client as soon as the server listens. Both must succeed. Returns their outputs."""
@@ -99,6 +104,11 @@ class Machine:
         shutil.rmtree(self.folder)
         assert stopped.returncode == 0, stopped.stdout
         assert left.startswith("nothing runs"), left
+
+
+def _finished(started: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    output, _ = started.communicate(timeout=PATIENCE_S)
+    return subprocess.CompletedProcess(started.args, started.returncode, output)
 
 
 def listens(port: int) -> bool:
