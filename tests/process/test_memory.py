@@ -17,3 +17,10 @@ PROGRAM = Path(__file__).parent / "programs/memory.py"
 def test_memory(shared_machine: Machine, case: str) -> None:
     done = shared_machine.run("/usr/bin/python3", str(PROGRAM), case)
     assert done.returncode == 0 and "passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("case", ["fork_that_goes_on", "private_again", "many", "other_threads"])
+def test_memory_with_jemalloc(shared_machine: Machine, case: str) -> None:
+    """An allocator that throws pages away and takes them again, and replaces libc's functions."""
+    done = shared_machine.run("/usr/bin/python3", str(PROGRAM), case, LD_PRELOAD="libjemalloc.so.2")
+    assert done.returncode == 0 and done.stdout == "passed\n", done.stdout
