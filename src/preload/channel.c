@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include "preload/fork.h"
+#include "preload/own_file.h"
 #include "preload/raw.h"
 #include "preload/tree.h"
 
@@ -15,7 +16,7 @@ enum {
   kSendBufferBytes = 1 << 20,
 };
 
-static int connection = -1;
+static struct own_file connection = {.fd = -1};
 static bool gone;
 static struct exchange exchange;
 
@@ -51,7 +52,7 @@ static bool send_request(int fd) {
   }
   ssize_t sent;
   do {
-    sent = syscall(SYS_sendmsg, connection, &message, MSG_NOSIGNAL);
+    sent = syscall(SYS_sendmsg, connection.fd, &message, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   return sent >= 0;
 }
@@ -78,7 +79,7 @@ static bool receive_answer(void) {
   for (int i = 0; i < PVRDMA_WIRE_MAX_FDS; ++i) exchange.fds[i] = -1;
   ssize_t got;
   do {
-    got = syscall(SYS_recvmsg, connection, &message, MSG_CMSG_CLOEXEC);
+    got = syscall(SYS_recvmsg, connection.fd, &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < (ssize_t)sizeof exchange.answer) return false;
   take_fds(&message);
@@ -86,8 +87,8 @@ static bool receive_answer(void) {
 }
 
 int channel_ask(int fd) {
-  if (connection < 0 || gone) return EIO;
-  if (!send_request(fd) || !receive_answer()) return give_up();
+  if (connection.fd < 0 || gone) return EIO;
+  if (!own_file_is_open(&connection) || !send_request(fd) || !receive_answer()) return give_up();
   return exchange.answer.error;
 }
 
@@ -96,14 +97,14 @@ static int connect_to_standin(const char* folder) {
   if (strlen(folder) + sizeof "/" PVRDMA_WIRE_SOCKET_NAME > sizeof address.sun_path) return ENAMETOOLONG;
   strcpy(address.sun_path, folder);
   strcat(address.sun_path, "/" PVRDMA_WIRE_SOCKET_NAME);
-  connection = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (connection < 0) return errno;
+  const int fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0 || !own_file_take(&connection, fd)) return errno;
   const int bytes = kSendBufferBytes;
-  syscall(SYS_setsockopt, connection, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   const struct timeval patience = {.tv_sec = kAnswerPatienceS};
-  syscall(SYS_setsockopt, connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  syscall(SYS_setsockopt, connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  return syscall(SYS_connect, connection, &address, sizeof address) == 0 ? 0 : errno;
+  syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  return syscall(SYS_connect, fd, &address, sizeof address) == 0 ? 0 : errno;
 }
 
 static int say_hello(void) {
@@ -121,7 +122,7 @@ static int say_hello(void) {
 }
 
 int channel_open(void) {
-  if (connection >= 0) return gone ? EIO : 0;
+  if (connection.fd >= 0) return gone ? EIO : 0;
   const char* const folder = standin_folder();
   if (folder == NULL) return ENODEV;
   int error = connect_to_standin(folder);
@@ -136,7 +137,6 @@ int channel_open(void) {
 }
 
 void channel_forget(void) {
-  if (connection >= 0) raw_close(connection);
-  connection = -1;
+  own_file_close(&connection);
   gone = false;
 }

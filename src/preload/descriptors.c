@@ -49,7 +49,7 @@ struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {
   struct descriptor* const added = pool_take(sizeof *added);
   if (added == NULL) return NULL;
   *added = (struct descriptor){
-      .kind = kind, .uses = 1, .device = status.st_dev, .inode = status.st_ino, .doorbell_fd = -1};
+      .kind = kind, .uses = 1, .device = status.st_dev, .inode = status.st_ino, .doorbells = NO_FILE};
   set_number(fd, added);
   return added;
 }
@@ -63,8 +63,8 @@ void descriptor_copy(int from, int to) {
   set_number(to, copied);
 }
 
-static void close_file(const struct descriptor* file) {
-  if (file->doorbell_fd >= 0) raw_close(file->doorbell_fd);
+static void close_file(struct descriptor* file) {
+  own_file_close(&file->doorbells);
   channel_prepare(PVRDMA_WIRE_CLOSE_FILE)->request.file = file->number;
   channel_ask(-1);
   held_remove_file(file->number);
@@ -86,10 +86,7 @@ void descriptors_drop_range(unsigned first, unsigned last) {
 
 void descriptors_forget(void) {
   for (int fd = 0; fd <= highest_descriptor; ++fd) {
-    if (table[fd] != NULL && table[fd]->doorbell_fd >= 0) {
-      raw_close(table[fd]->doorbell_fd);
-      table[fd]->doorbell_fd = -1;
-    }
+    if (table[fd] != NULL) own_file_close(&table[fd]->doorbells);
     table[fd] = NULL;
   }
 }

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "preload/own_file.h"
+
 enum descriptor_kind { kUverbsFile, kCompletionChannel, kAsyncChannel };
 
 struct descriptor {
@@ -16,10 +18,10 @@ struct descriptor {
   uint32_t uses;  // descriptor numbers that mean it
   dev_t device;   // of what the number must still mean: the program may have closed it without our knowledge
   ino_t inode;
-  uint32_t number;           // the stand-in's: of a file, of a completion channel
-  int doorbell_fd;           // of a file with a context; -1: none
-  uint64_t doorbell_offset;  // of the context's page
-  bool fatal_was_read;       // of an asynchronous channel whose stand-in is gone
+  uint32_t number;            // the stand-in's: of a file, of a completion channel
+  struct own_file doorbells;  // of a file with a context
+  uint64_t doorbell_offset;   // of the context's page
+  bool fatal_was_read;        // of an asynchronous channel whose stand-in is gone
 };
 
 extern int highest_descriptor __attribute__((visibility("hidden")));  // -1: there has never been one

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "preload/channel.h"
+#include "preload/own_file.h"
 #include "preload/raw.h"
 
 enum {
@@ -18,8 +19,7 @@ enum {
 static const uint64_t kWindowBytes[PVRDMA_WIRE_MAX_WINDOWS] = {
     256ull << 20, 1ull << 30, 4ull << 30, 4ull << 30, 4ull << 30, 4ull << 30, 4ull << 30, 4ull << 30};
 
-static int file = -1;
-static struct stat identity;
+static struct own_file file = {.fd = -1};
 static struct window {
   uint64_t offset;
   uint64_t bytes;
@@ -38,7 +38,7 @@ static uint64_t pages_max(void) {
 }
 
 int memory_fd(void) {
-  return file;
+  return file.fd;
 }
 
 static int make_file(void) {
@@ -48,29 +48,28 @@ static int make_file(void) {
     if (table == MAP_FAILED) return ENOMEM;
     pages = table;
   }
-  file = (int)syscall(SYS_memfd_create, "pvrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (file < 0) return errno;
-  if (syscall(SYS_fcntl, file, F_ADD_SEALS, F_SEAL_SHRINK) == 0 && raw_fstat(file, &identity) == 0) return 0;
+  const int fd = (int)syscall(SYS_memfd_create, "pvrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return errno;
+  if (syscall(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0 && own_file_take(&file, fd)) return 0;
   const int error = errno;
-  raw_close(file);
-  file = -1;
+  raw_close(fd);
   return error;
 }
 
 static int add_window(void) {
   if (window_count == PVRDMA_WIRE_MAX_WINDOWS) return ENOMEM;
-  if (file < 0) {
+  if (file.fd < 0) {
     const int error = make_file();
     if (error != 0) return error;
   }
   struct window* const window = &windows[window_count];
   const uint64_t offset = window_count == 0 ? 0 : window[-1].offset + window[-1].bytes;
   const uint64_t bytes = kWindowBytes[window_count];
-  if (syscall(SYS_ftruncate, file, (off_t)(offset + bytes)) != 0) return errno;
+  if (syscall(SYS_ftruncate, file.fd, (off_t)(offset + bytes)) != 0) return errno;
   struct exchange* const exchange = channel_prepare(PVRDMA_WIRE_ADD_WINDOW);
   exchange->request.value0 = offset;
   exchange->request.value1 = bytes;
-  const int error = channel_ask(file);
+  const int error = channel_ask(file.fd);
   if (error != 0) {
     log_line(true, "the adapter takes no memory window of %llu MiB: %s", (unsigned long long)(bytes >> 20),
              strerror(error));
@@ -111,13 +110,13 @@ static bool take_from(struct window* window, uint64_t wanted, uint64_t* offset) 
 }
 
 static void punch(uint64_t first, uint64_t count) {
-  syscall(SYS_fallocate, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(first * kPageBytes),
+  if (!own_file_is_open(&file)) return;
+  syscall(SYS_fallocate, file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(first * kPageBytes),
           (off_t)(count * kPageBytes));
 }
 
 bool memory_is_mapped_by(const struct mapping* mapping) {
-  return file >= 0 && mapping->shared && mapping->inode == identity.st_ino &&
-         mapping->device == identity.st_dev;
+  return file.fd >= 0 && mapping->shared && mapping->inode == file.inode && mapping->device == file.device;
 }
 
 static bool mark(const struct mapping* mapping, void* context) {
@@ -153,6 +152,7 @@ static void collect(void) {
 
 int memory_take(size_t bytes, uint64_t* offset) {
   const uint64_t wanted = bytes / kPageBytes;
+  if (file.fd >= 0 && !own_file_is_open(&file)) return EBADF;
   if (taken_since_collect > COLLECT_AFTER_PAGES && taken_since_collect > used_after_collect / 2) collect();
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (unsigned i = 0; i < window_count; ++i) {
@@ -206,9 +206,8 @@ bool memory_is_pinned(uint64_t offset) {
 }
 
 void memory_forget(void) {
-  if (file < 0) return;
-  raw_close(file);
-  file = -1;
+  if (file.fd < 0) return;
+  own_file_close(&file);
   window_count = 0;
   memset(windows, 0, sizeof windows);
   taken_since_collect = 0;

@@ -65,17 +65,32 @@ int uverbs_open(int flags) {
   return -1;
 }
 
+struct placing {
+  const struct descriptor* file;
+  int error;
+};
+
 static bool place_doorbell_page(const struct mapping* mapping, void* context) {
-  const struct descriptor* const file = context;
+  struct placing* const placing = context;
+  const struct descriptor* const file = placing->file;
   if (mapping->inode != file->inode || mapping->device != file->device) return true;
   for (uintptr_t at = mapping->start; at < mapping->end; at += kPageBytes) {
-    if (raw_mmap((void*)at, kPageBytes, mapping->protection, MAP_SHARED | MAP_FIXED,
-                 file->doorbell_fd,  // NOLINT
+    if (raw_mmap((void*)at, kPageBytes, mapping->protection, MAP_SHARED | MAP_FIXED, file->doorbells.fd,  // NOLINT
                  (off_t)file->doorbell_offset) == MAP_FAILED) {
-      log_line(true, "the doorbell page cannot be mapped: %s", strerror(errno));
+      placing->error = errno;
+      return false;
     }
   }
   return true;
+}
+
+// The provider has mapped the file, and its queues need the page that the device looks at.
+static int place_doorbells(const struct descriptor* file) {
+  if (!own_file_is_open(&file->doorbells)) return EBADF;
+  struct placing placing = {.file = file};
+  const int error = visit_mappings(0, UINTPTR_MAX, place_doorbell_page, &placing);
+  if (placing.error != 0) log_line(true, "the doorbell page cannot be mapped: %s", strerror(placing.error));
+  return error != 0 ? error : placing.error;
 }
 
 // Shares a buffer of the provider, which maps it for itself in whole pages.
@@ -120,20 +135,26 @@ static int prepare_mr(struct command* command) {
   return share_range(body->start, body->length, &command->runs);
 }
 
-// Shares the memory that the command names with the device. Returns 0 or an errno value.
+// Shares the memory that the command names with the device, and gives the queues their doorbell page. Returns 0 or an
+// errno value.
 static int prepare(struct command* command) {
+  int error;
   switch (command->number) {
     case IB_USER_VERBS_CMD_CREATE_CQ:
-      return prepare_cq(command);
+      error = prepare_cq(command);
+      break;
     case IB_USER_VERBS_CMD_CREATE_SRQ:
-      return prepare_srq(command);
+      error = prepare_srq(command);
+      break;
     case IB_USER_VERBS_CMD_CREATE_QP:
-      return prepare_qp(command);
+      error = prepare_qp(command);
+      break;
     case IB_USER_VERBS_CMD_REG_MR:
       return prepare_mr(command);
     default:
       return 0;
   }
+  return error != 0 ? error : place_doorbells(command->file);
 }
 
 static int keep_context(struct command* command) {
@@ -144,7 +165,7 @@ static int keep_context(struct command* command) {
              "the adapter's doorbells are trapped: programs need an adapter with doorbells = \"mapped\"");
     return EOPNOTSUPP;
   }
-  command->file->doorbell_fd = fds[1];
+  if (!own_file_take(&command->file->doorbells, fds[1])) return EMFILE;
   command->file->doorbell_offset = page;
   fds[1] = -1;
   return 0;
@@ -171,7 +192,6 @@ static int keep_object(struct command* command, enum object_kind kind) {
   if (held == NULL) return ENOMEM;
   if (kind != kMr) {
     held_name(held, exchange->answer.user_handle);
-    visit_mappings(0, UINTPTR_MAX, place_doorbell_page, command->file);
     return 0;
   }
   const struct ib_uverbs_reg_mr* const body = BODY(command, struct ib_uverbs_reg_mr);

@@ -11,6 +11,7 @@ import threading
 
 import pyverbs.device as device
 import pyverbs.enums as e
+from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 
@@ -113,6 +114,26 @@ def closed_with_a_region(pd: PD) -> None:
     (file,) = (int(number) for number in os.listdir("/proc/self/fd") if link_of(number).startswith("/memfd:uverbs0"))
     os.close(file)
     assert not is_shared(address) and text(address) == b"hello"
+    print("passed", flush=True)
+    os._exit(0)  # pyverbs would close what it still has
+
+
+def descriptors_closed(pd: PD) -> None:
+    """A program that closes descriptors of the library gets errors, also if their numbers mean other files then."""
+    address = map_memory()
+    MR(pd, BYTES, ACCESS, address=address).close()
+    for name in ("/memfd:pvrdma-uar", "/memfd:pvrdma ", "socket:"):
+        numbers = [int(number) for number in os.listdir("/proc/self/fd") if link_of(number).startswith(name)]
+        other = os.open("/dev/zero", os.O_RDWR)
+        for number in numbers:
+            os.dup2(other, number)
+        try:
+            CQ(context, 16)
+        except Exception as error:
+            assert error.error_code in (errno.EBADF, errno.EIO), error
+        else:
+            raise AssertionError(f"the queue was made without {name}")
+    assert text(address) == bytes(5)
     print("passed", flush=True)
     os._exit(0)  # pyverbs would close what it still has
 
