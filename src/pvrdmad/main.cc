@@ -110,10 +110,13 @@ Result<void> confine(const control::Config& config) {
   const auto has_link = [&config](LinkKind kind) {
     return std::ranges::any_of(config.roce, [kind](const auto& each) { return each.link.kind == kind; });
   };
+  // A VM's folder is taken back from its owner when the daemon stops.
+  const bool gives_folders =
+      std::ranges::any_of(config.adapters, [](const auto& each) { return each.owner.is_given(); });
   if (config.cluster) load_user_databases();
   const auto confined = enter_sandbox({.open_devices = config.cluster.has_value(),
                                        .write_files = keeps_a_file,
-                                       .bind_sockets = config.cluster.has_value(),
+                                       .bind_sockets = config.cluster.has_value() || gives_folders,
                                        .find_links = has_link(LinkKind::kTap) || has_link(LinkKind::kXdp),
                                        .take_taps = has_link(LinkKind::kTap)});
   if (!confined) return Failure(confined.error());

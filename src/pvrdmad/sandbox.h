@@ -12,9 +12,10 @@ namespace pvrdma::daemon {
 struct SandboxNeeds {
   bool open_devices = false;  // query RDMA devices, which are opened for writing
   bool write_files = false;   // keep the store in a file, which is created, written and locked
-  bool bind_sockets = false;  // make sockets and VMMs' folders later, and set their modes, owners and names
-  bool find_links = false;    // query whether the network devices of RoCE links are up: SIOCGIFFLAGS
-  bool take_taps = false;     // attach to the taps of RoCE links when they appear again: TUNSETIFF
+  bool bind_sockets =
+      false;  // make or remove sockets and VMMs' folders later, and set their modes, owners and names
+  bool find_links = false;  // query whether the network devices of RoCE links are up: SIOCGIFFLAGS
+  bool take_taps = false;   // attach to the taps of RoCE links when they appear again: TUNSETIFF
 };
 
 // Errors: the kernel refuses the filter; the process is then not confined.

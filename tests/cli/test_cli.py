@@ -452,8 +452,9 @@ def test_sockets_are_not_for_everybody(daemon: Daemon) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away and becomes other users")
-def test_a_socket_is_for_the_user_of_its_vm_alone(tmp_path: Path) -> None:
-    """Two VMs whose QEMUs run as different users: neither can access the other's adapter."""
+def test_a_socket_is_for_the_user_of_its_vm_alone() -> None:
+    """Two VMs whose QEMUs run as different users: neither can access the other's adapter. Nothing of the VMs is left when the
+    daemon stops, even if a user forbids it to enter the VM's folder."""
     folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
     users = {"vm-01": 64001, "vm-02": 64002}
     config = folder / "pvrdmad.toml"
@@ -473,9 +474,15 @@ def test_a_socket_is_for_the_user_of_its_vm_alone(tmp_path: Path) -> None:
                                           capture_output=True, text=True, check=False)
                     assert (done.returncode == 0) == (name == other), (name, other, done.stderr)
                     assert name == other or "PermissionError" in done.stderr
-        finally:
+                leave = f"import os, socket; os.chdir('{folder}/{name}.vmm'); socket.socket(socket.AF_UNIX).bind('qmp'); os.chmod('.', 0)"
+                subprocess.run(["setpriv", f"--reuid={users[name]}", f"--regid={users[name]}", "--clear-groups", "/usr/bin/python3", "-c",
+                                leave], check=True)
             daemon.terminate()
-            daemon.wait(20)
+            _, said = daemon.communicate(timeout=20)
+            assert b"sandbox: refused" not in said
+            assert [path.name for path in folder.iterdir()] == ["pvrdmad.toml"]
+        finally:
+            daemon.kill()
             shutil.rmtree(folder)
 
 
