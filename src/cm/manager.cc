@@ -224,6 +224,7 @@ Result<> Manager::listen(Handle id, std::uint32_t backlog) {
   }
   (*connection)->state = State::kListening;
   (*connection)->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
+  try_parked((*connection)->local.port);
   return {};
 }
 
@@ -371,7 +372,10 @@ Result<> Manager::note_established(Handle id) {
 Result<> Manager::destroy(Handle id, Instant now) {
   const auto found = live(id);
   if (!found) return Failure(found.error());
-  if ((*found)->state == State::kListening) refuse_pending(id, now);
+  if ((*found)->state == State::kListening) {
+    refuse_pending(id, now);
+    parked_.note_closed((*found)->local.port, now);
+  }
   end(id, **found, now);
   return {};
 }
@@ -519,7 +523,12 @@ void Manager::give_up(Handle id, Connection& connection, Instant now) {
   send_rej(id, connection, about, static_cast<std::uint16_t>(Reason::kTimeout), {}, now);
 }
 
+Instant Manager::deadline() const {
+  return timers_.empty() ? parked_.deadline() : std::min(timers_.begin()->first, parked_.deadline());
+}
+
 void Manager::run_timers(Instant now) {
+  refuse_parked(now);
   while (!timers_.empty() && timers_.begin()->first <= now) {
     const Handle id = timers_.begin()->second;
     Connection& connection = connections_.at(id);

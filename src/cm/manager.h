@@ -28,6 +28,7 @@
 
 #include "base/result.h"
 #include "cm/connection.h"
+#include "cm/parked_requests.h"
 
 namespace pvrdma::cm {
 
@@ -122,7 +123,7 @@ class Manager {
   // `from` and `to` are the GIDs of the datagram that brought the MAD.
   void receive(const Gid& from, const Gid& to, std::span<const std::byte> mad, Instant now);
   void run_timers(Instant now);
-  Instant deadline() const { return timers_.empty() ? Instant::never() : timers_.begin()->first; }
+  Instant deadline() const;
 
   std::vector<Datagram> take_datagrams() { return std::exchange(datagrams_, {}); }
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
@@ -185,6 +186,8 @@ class Manager {
   void on_duplicate(const Req& req, Connection& connection);
   void answer(const Origin& origin, const Body& body);
   void refuse(const Origin& origin, const Req& req, Reason reason);
+  void try_parked(std::uint16_t port);
+  void refuse_parked(Instant now);
 
   Options options_;
   std::mt19937_64 random_;
@@ -196,6 +199,7 @@ class Manager {
   std::map<PeerKey, Handle> by_peer_id_;                  // of connections that peers asked for
   std::map<PeerKey, Handle> by_peer_qpn_;
   std::set<std::pair<Instant, Handle>> timers_;
+  ParkedRequests parked_;
   std::vector<Datagram> datagrams_;
   std::vector<Event> events_;
 };

@@ -81,6 +81,39 @@ TEST_F(ManagerTest, RefusesWhenNobodyListens) {
   EXPECT_EQ(server_.connection_count(), 0u);
 }
 
+TEST_F(ManagerTest, RequestForAPortThatWasJustClosedWaitsForTheNextListener) {
+  ASSERT_TRUE(server_.destroy(listen(), clock_.now()));
+  connect();
+  EXPECT_EQ(carry(), 1u) << "no answer yet";
+  const Handle second = listen();
+  EXPECT_EQ(only(server_).listener, second);
+}
+
+TEST_F(ManagerTest, RequestForAPortThatWasJustClosedIsRefusedInTheEnd) {
+  ASSERT_TRUE(server_.destroy(listen(), clock_.now()));
+  connect();
+  carry();
+  const Instant start = clock_.now();
+  wait();
+  carry();
+  EXPECT_EQ(only(client_).status, static_cast<int>(Reason::kInvalidServiceId));
+  EXPECT_EQ(clock_.now() - start, std::chrono::seconds(1));
+  clock_.advance(std::chrono::seconds(20));
+  connect();
+  carry();
+  EXPECT_EQ(only(client_).type, EventType::kRejected) << "closed long ago: at once";
+}
+
+TEST_F(ManagerTest, RequestThatItsSenderGivesUpIsNotKept) {
+  ASSERT_TRUE(server_.destroy(listen(), clock_.now()));
+  const Handle client = connect();
+  carry();
+  ASSERT_TRUE(client_.destroy(client, clock_.now()));
+  carry();
+  listen();
+  EXPECT_TRUE(server_.take_events().empty());
+}
+
 TEST_F(ManagerTest, ProgramRejectsWithItsData) {
   listen();
   connect();

@@ -91,7 +91,10 @@ void Manager::on(const Origin& origin, const Req& req) {
   // A sender that lies about its address would have its answers sent to somebody else.
   if (header->source != origin.from || req.local_id == 0) return refuse(origin, req, Reason::kInvalidCommId);
   const auto listener = listener_of({header->destination, *port});
-  if (!listener) return refuse(origin, req, Reason::kInvalidServiceId);
+  if (!listener) {
+    const ParkedRequest request{origin.from, origin.to, origin.transaction, req, *port, origin.now};
+    return parked_.park(request) ? void() : refuse(origin, req, Reason::kInvalidServiceId);
+  }
 
   const PeerKey peer_qpn{origin.from, req.qpn};
   if (const auto stale = by_peer_qpn_.find(peer_qpn); stale != by_peer_qpn_.end()) {
@@ -130,6 +133,16 @@ void Manager::on(const Origin& origin, const Req& req) {
   by_peer_id_[peer_id] = id;
   by_peer_qpn_[peer_qpn] = id;
   raise(EventType::kConnectRequest, id, connection, 0, std::span(req.private_data).subspan(kIpHeaderBytes));
+}
+
+void Manager::try_parked(std::uint16_t port) {
+  for (const ParkedRequest& each : parked_.take(port))
+    on(Origin{each.from, each.to, each.transaction, each.since}, each.req);
+}
+
+void Manager::refuse_parked(Instant now) {
+  for (const ParkedRequest& each : parked_.take_due(now))
+    refuse(Origin{each.from, each.to, each.transaction, now}, each.req, Reason::kInvalidServiceId);
 }
 
 void Manager::on(const Origin& origin, const Mra& mra) {
@@ -189,6 +202,7 @@ void Manager::on(const Origin& origin, const Rtu& rtu) {
 
 void Manager::on(const Origin& origin, const Rej& rej) {
   auto found = by_comm_id(origin.from, rej.remote_id, rej.local_id);
+  parked_.forget(origin.from, rej.local_id);
   if (!found) {  // a peer that gives up before it has heard of this end names only itself
     const auto known = by_peer_id_.find({origin.from, rej.local_id});
     if (rej.remote_id != 0 || known == by_peer_id_.end()) return;
