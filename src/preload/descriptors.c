@@ -64,12 +64,18 @@ static void close_file(const struct descriptor* file) {
   held_remove_file(file->number);
 }
 
+static void close_cm_file(const struct descriptor* file) {
+  channel_prepare(PVRDMA_WIRE_CLOSE_CM_FILE)->request.file = file->number;
+  channel_ask(-1);
+}
+
 void descriptor_drop(int fd) {
   if (!is_maybe_ours(fd) || table[fd] == NULL || !is_owner()) return;
   struct descriptor* const dropped = table[fd];
   set_number(fd, NULL);
   if (--dropped->uses != 0) return;
   if (dropped->kind == kUverbsFile) close_file(dropped);
+  if (dropped->kind == kCmFile) close_cm_file(dropped);
   pool_give(dropped, sizeof *dropped);
 }
 
