@@ -110,6 +110,18 @@ def test_peer_that_is_killed(shared_machine: Machine, port: str, killed: str) ->
     assert "DISCONNECT EVENT" in output, output
 
 
+def test_standin_that_is_killed(machine: Machine, port: str) -> None:
+    """A program that waits for an event of a connection ends with an error."""
+    server = machine.popen("rping", "-s", "-C", "1", "-p", port, "-a", _address(0))
+    # Two cannot listen: when the second has ended, one of them waits.
+    second = machine.popen("rping", "-s", "-C", "1", "-p", port, "-a", _address(0))
+    until(lambda: server.poll() is not None or second.poll() is not None, "one of two servers has ended")
+    waiting = server if server.poll() is None else second
+    os.kill(machine.processes()["node0"], signal.SIGKILL)
+    output, _ = waiting.communicate(timeout=PATIENCE_S)
+    assert waiting.returncode != 0 and "Input/output error" in output, output
+
+
 def test_ports(shared_machine: Machine, port: str) -> None:
     """A port has one listener, and is free again when that has gone."""
     server = ["rping", "-s", "-C", "1", "-p", port, "-a", _address(0)]
