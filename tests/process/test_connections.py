@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 
 import pytest
 from machine import PATIENCE_S, Machine, until
@@ -16,13 +17,20 @@ def _address(node: int) -> str:
 
 
 def _connect(machine: Machine, server: list[str], client: list[str], nodes: tuple[int, int]) -> tuple[str, str]:
-    """Runs a server, and a client again and again until the server takes it. Both must succeed. Returns their outputs."""
+    """Runs a server, and a client again and again until the server takes it. Both must succeed. Returns their outputs.
+
+    A client is refused at once while the server does not listen yet. One with several connections may be refused in part, and then
+    its server ends, too: both begin again.
+    """
     listening = machine.popen(*server, node=nodes[0])
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         done = machine.run(*client, node=nodes[1])
-        # A server that does not listen yet: the client is refused at once.
-        if done.returncode == 0 or listening.poll() is not None or not _is_refusal(done.stdout):
+        if done.returncode == 0 or not _is_refusal(done.stdout):
             break
+        assert time.monotonic() < deadline, f"the client is refused for {PATIENCE_S} s: {done.stdout}"
+        if listening.poll() is not None:
+            listening = machine.popen(*server, node=nodes[0])
     output, _ = listening.communicate(timeout=PATIENCE_S)
     assert done.returncode == 0, f"client: {done.stdout}\nserver: {output}\n{machine.logs()}"
     assert listening.returncode == 0, f"server: {output}\nclient: {done.stdout}\n{machine.logs()}"
@@ -75,13 +83,13 @@ def test_rstream(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> 
 def test_cmtime(shared_machine: Machine, port: str) -> None:
     """Many connections at once. Its server runs until it is killed."""
     common = ["-p", port, "-c", "50"]
-    server = shared_machine.popen("cmtime", *common, "-b", _address(0))
     while True:
+        server = shared_machine.popen("cmtime", *common, "-b", _address(0))
         client = shared_machine.run("cmtime", *common, "-s", _address(0), node=1)
+        os.kill(server.pid, signal.SIGKILL)
+        server.communicate(timeout=PATIENCE_S)
         if client.returncode == 0 or not _is_refusal(client.stdout):
             break
-    os.kill(server.pid, signal.SIGKILL)
-    server.communicate(timeout=PATIENCE_S)
     assert client.returncode == 0 and re.search(r"^disconnect +: +[\d.]+", client.stdout, re.MULTILINE), client.stdout
 
 
