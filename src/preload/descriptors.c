@@ -71,12 +71,18 @@ static void close_file(struct descriptor* file) {
   unshare_range(0, UINTPTR_MAX - 2 * kPageBytes);  // what its regions have left
 }
 
+static void close_cm_file(const struct descriptor* file) {
+  channel_prepare(PVRDMA_WIRE_CLOSE_CM_FILE)->request.file = file->number;
+  channel_ask(-1);
+}
+
 void descriptor_drop(int fd) {
   if (!descriptor_was_ours(fd) || !is_owner()) return;
   struct descriptor* const dropped = table[fd];
   set_number(fd, NULL);
   if (--dropped->uses != 0) return;
   if (dropped->kind == kUverbsFile) close_file(dropped);
+  if (dropped->kind == kCmFile) close_cm_file(dropped);
   pool_give(dropped, sizeof *dropped);
 }
 

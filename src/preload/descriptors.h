@@ -1,4 +1,4 @@
-// The process's file descriptors that are ours: uverbs files and channels of events.
+// The process's file descriptors that are ours: uverbs files, rdma_cm files and channels of events.
 //
 // descriptor_of() is the test that every wrapper makes first: one comparison in a process without descriptors
 // of ours. Thread: descriptor_of(), is_maybe_ours() and
@@ -11,7 +11,7 @@
 
 #include "preload/own_file.h"
 
-enum descriptor_kind { kUverbsFile, kCompletionChannel, kAsyncChannel };
+enum descriptor_kind { kUverbsFile, kCompletionChannel, kAsyncChannel, kCmFile };
 
 struct descriptor {
   enum descriptor_kind kind;
@@ -39,7 +39,7 @@ struct descriptor* descriptor_of(int fd);
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind);
 // `to` means the same as `from` now; if `from` is not ours, `to` is not either.
 void descriptor_copy(int from, int to);
-// The number is about to be closed. Its last number closes a uverbs file at the stand-in.
+// The number is about to be closed. Its last number closes a uverbs or rdma_cm file at the stand-in.
 void descriptor_drop(int fd);
 // Numbers [first, last] are about to be closed.
 void descriptors_drop_range(unsigned first, unsigned last);

@@ -23,6 +23,10 @@ bool is_uverbs_path(const char* path) {
   return path != NULL && strcmp(path, "/dev/infiniband/uverbs0") == 0 && standin_folder() != NULL;
 }
 
+bool is_cm_path(const char* path) {
+  return path != NULL && strcmp(path, "/dev/infiniband/rdma_cm") == 0 && standin_folder() != NULL;
+}
+
 bool is_device_list(const char* path) {
   return path != NULL && STARTS_WITH(path, "/sys/class/infiniband_verbs") &&
          strspn(path + sizeof "/sys/class/infiniband_verbs" - 1, "/") ==

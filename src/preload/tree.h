@@ -7,8 +7,9 @@
 // The stand-in's folder, or NULL if this process was not started with one.
 const char* standin_folder(void);
 
-// True for the path of a device file that programs open to use the adapter.
+// True for the paths of the device files that programs open to use the adapter, and to make connections.
 bool is_uverbs_path(const char* path);
+bool is_cm_path(const char* path);
 // True for the folder that libibverbs lists to find devices.
 bool is_device_list(const char* path);
 

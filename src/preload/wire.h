@@ -1,7 +1,7 @@
 // wire.h: what a program's preload library and a stand-in say to each other. C11 and C++20.
 //
 // The socket is a UNIX socket of type SOCK_SEQPACKET at PVRDMA_WIRE_SOCKET_NAME in the stand-in's folder. A
-// process has one connection, whatever the number of uverbs files that it opens. The process sends a request
+// process has one connection, whatever the number of files that it opens. The process sends a request
 // and waits for its answer; the stand-in sends nothing unasked. Each request and each answer is one datagram.
 // Numbers have the host's byte order. Descriptors travel with the datagram as SCM_RIGHTS.
 //
@@ -19,6 +19,7 @@
 //                      length, a value out of range, or a handle that is not the file's
 //     EFAULT           runs that leave their window, or do not add up to the buffers that the command names
 //     EOPNOTSUPP       a uverbs command that the stand-in does not know
+//     ENOSYS           an rdma_cm command that the stand-in does not know
 //     EMFILE, ENOMEM   the process's or the device's limits are reached
 //     EIO              the daemon or the adapter is gone; it stays so
 //
@@ -38,14 +39,15 @@
 
 enum {
   PVRDMA_WIRE_MAGIC = 0x50565257,  // in HELLO
-  PVRDMA_WIRE_VERSION = 1,
+  PVRDMA_WIRE_VERSION = 2,
 
   PVRDMA_WIRE_MAX_COMMAND_BYTES = 4096,
   PVRDMA_WIRE_MAX_RESPONSE_BYTES = 4096,
   PVRDMA_WIRE_MAX_RUNS = 8192,
-  PVRDMA_WIRE_MAX_FILES = 64,   // uverbs files that one process has open
-  PVRDMA_WIRE_MAX_WINDOWS = 8,  // memory windows of one process
-  PVRDMA_WIRE_MAX_FDS = 2,      // descriptors of one datagram
+  PVRDMA_WIRE_MAX_FILES = 64,       // uverbs files that one process has open
+  PVRDMA_WIRE_MAX_CM_FILES = 1024,  // rdma_cm files that one process has open
+  PVRDMA_WIRE_MAX_WINDOWS = 8,      // memory windows of one process
+  PVRDMA_WIRE_MAX_FDS = 2,          // descriptors of one datagram
   PVRDMA_WIRE_PAGE_BYTES = 4096,
 };
 
@@ -80,6 +82,18 @@ enum pvrdma_wire_type {
   // Resolves the MAC address of the GID whose bytes 0-7 are value0 and 8-15 value1, as they lie in memory.
   // Answer: value = the MAC's 6 bytes, the first in the lowest 8 bits.
   PVRDMA_WIRE_RESOLVE_GID = 7,
+
+  // The process opened the rdma_cm file. Answer: file = the number to use in later requests, apart from those
+  // of uverbs files. One descriptor: it is readable while events wait, and nothing is taken from it.
+  PVRDMA_WIRE_OPEN_CM_FILE = 8,
+
+  // The process closed rdma_cm file `file`. All of its connections are ended before the answer.
+  PVRDMA_WIRE_CLOSE_CM_FILE = 9,
+
+  // The process wrote a command into rdma_cm file `file`: exactly the bytes that it wrote. SET_OPTION is
+  // followed by the option's value. MIGRATE_ID carries the number of an rdma_cm file where the program wrote
+  // the descriptor's number. GET_EVENT answers EAGAIN if no event waits; the library waits, and asks again.
+  PVRDMA_WIRE_CM_COMMAND = 10,
 };
 
 // Bits of `value` in HELLO's answer.
@@ -89,7 +103,7 @@ enum {
 
 struct pvrdma_wire_request {
   uint32_t type;  // enum pvrdma_wire_type
-  uint32_t file;  // from OPEN_FILE
+  uint32_t file;  // from OPEN_FILE or OPEN_CM_FILE
   uint64_t value0;
   uint64_t value1;
   uint32_t command_bytes;  // at most PVRDMA_WIRE_MAX_COMMAND_BYTES
@@ -128,9 +142,9 @@ enum {
 // before it answers.
 struct pvrdma_wire_answer {
   int32_t error;              // 0 or a positive errno value
-  uint32_t file;              // OPEN_FILE
+  uint32_t file;              // OPEN_FILE, OPEN_CM_FILE
   uint64_t value;             // depends on the request
-  uint64_t response_address;  // COMMAND: where the command wants its response; 0: nowhere
+  uint64_t response_address;  // COMMAND, CM_COMMAND: where the command wants its response; 0: nowhere
   uint64_t user_handle;       // of the object that the command made or destroyed; else 0
   uint32_t response_bytes;    // what follows; never more than the command has room for
   uint32_t fd_field;          // COMMAND; PVRDMA_WIRE_NO_FIELD: none

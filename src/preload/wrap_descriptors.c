@@ -1,4 +1,4 @@
-// Wrappers of libc's functions that take a descriptor: uverbs files and channels of events.
+// Wrappers of libc's functions that take a descriptor: uverbs and rdma_cm files, and channels of events.
 //
 // Without a descriptor of ours each costs one comparison (descriptors.h).
 
@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "preload/cm.h"
 #include "preload/descriptors.h"
 #include "preload/events.h"
 #include "preload/locks.h"
@@ -32,13 +33,14 @@ EXPORTED int socket(int domain, int type, int protocol) {
 EXPORTED ssize_t write(int fd, const void* bytes, size_t count) {
   struct descriptor* const ours = descriptor_of(fd);
   if (ours != NULL && ours->kind == kUverbsFile) return uverbs_write(ours, bytes, count);
+  if (ours != NULL && ours->kind == kCmFile) return cm_write(ours, fd, bytes, count);
   return NEXT(write)(fd, bytes, count);
 }
 
 // Returns the channel that the number means, or NULL.
 static struct descriptor* channel_of(int fd) {
   struct descriptor* const ours = descriptor_of(fd);
-  return ours != NULL && ours->kind != kUverbsFile ? ours : NULL;
+  return ours != NULL && (ours->kind == kCompletionChannel || ours->kind == kAsyncChannel) ? ours : NULL;
 }
 
 EXPORTED ssize_t read(int fd, void* bytes, size_t count) {
@@ -74,13 +76,14 @@ EXPORTED int ioctl(int fd, unsigned long request, ...) {
   return NEXT(ioctl)(fd, request, argument);
 }
 
-// A uverbs file is said to be the character device that sysfs names.
+// Uverbs and rdma_cm files are said to be the character devices that sysfs names.
 static int status_of(int fd, struct stat* status) {
   const int result = raw_fstat(fd, status);
   const struct descriptor* const ours = descriptor_of(fd);
-  if (result == 0 && ours != NULL && ours->kind == kUverbsFile) {
+  const bool is_device = ours != NULL && (ours->kind == kUverbsFile || ours->kind == kCmFile);
+  if (result == 0 && is_device) {
     status->st_mode = S_IFCHR | 0666;
-    status->st_rdev = makedev(231, 192);
+    status->st_rdev = ours->kind == kUverbsFile ? makedev(231, 192) : makedev(10, 120);
   }
   return result;
 }

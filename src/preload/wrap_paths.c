@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "preload/cm.h"
 #include "preload/next.h"
 #include "preload/raw.h"
 #include "preload/tree.h"
@@ -28,6 +29,7 @@ static mode_t mode_of(int flags, va_list arguments) {
 #define OPEN(name)                                       \
   EXPORTED int name(const char* path, int flags, ...) {  \
     if (is_uverbs_path(path)) return uverbs_open(flags); \
+    if (is_cm_path(path)) return cm_open(flags);         \
     va_list arguments;                                   \
     va_start(arguments, flags);                          \
     const mode_t mode = mode_of(flags, arguments);       \
@@ -41,6 +43,7 @@ OPEN(open64)
 #define OPENAT(name)                                                \
   EXPORTED int name(int folder, const char* path, int flags, ...) { \
     if (is_uverbs_path(path)) return uverbs_open(flags);            \
+    if (is_cm_path(path)) return cm_open(flags);                    \
     va_list arguments;                                              \
     va_start(arguments, flags);                                     \
     const mode_t mode = mode_of(flags, arguments);                  \
@@ -56,6 +59,7 @@ OPENAT(openat64)
   int name(const char* path, int flags);                 \
   EXPORTED int name(const char* path, int flags) {       \
     if (is_uverbs_path(path)) return uverbs_open(flags); \
+    if (is_cm_path(path)) return cm_open(flags);         \
     TRANSLATED(path);                                    \
     return NEXT(name)(file, flags);                      \
   }
@@ -66,6 +70,7 @@ OPEN_2(__open64_2)
   int name(int folder, const char* path, int flags);           \
   EXPORTED int name(int folder, const char* path, int flags) { \
     if (is_uverbs_path(path)) return uverbs_open(flags);       \
+    if (is_cm_path(path)) return cm_open(flags);               \
     TRANSLATED(path);                                          \
     return NEXT(name)(folder, file, flags);                    \
   }

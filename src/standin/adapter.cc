@@ -101,7 +101,11 @@ void Adapter::dispatch_events() {
   driver::take_interrupts(device_->event_fd(abi::Vector::kNotification));
   driver::take_interrupts(device_->event_fd(abi::Vector::kAsyncEvent));
   while (const auto handle = device_->poll_notification()) {
-    if (OpenFile* file = owner(abi::EventObject::kCq, *handle)) file->notify_cq(*handle);
+    if (OpenFile* file = owner(abi::EventObject::kCq, *handle)) {
+      file->notify_cq(*handle);
+    } else {
+      own_was_notified_ = true;
+    }
   }
   while (const auto event = device_->poll_async_event()) {
     if (const auto object = abi::object_of(event->type); object == abi::EventObject::kNone) {

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "abi/endian.h"
@@ -56,6 +57,8 @@ class Adapter {
 
   // Gives the device's unread notifications and asynchronous events to the files.
   void dispatch_events();
+  // True once after dispatch_events() has found a notification of a CQ that is no file's: the stand-in's own.
+  bool take_own_notification() { return std::exchange(own_was_notified_, false); }
 
   // The errno value for a program. An error of the connection to the daemon makes the adapter lost for ever,
   // and gives EIO.
@@ -76,6 +79,7 @@ class Adapter {
   std::vector<abi::Gid> gids_;
   std::unordered_map<std::uint64_t, OpenFile*> owners_;  // by object and handle
   std::set<OpenFile*> files_;                            // borrowed
+  bool own_was_notified_ = false;
   bool lost_ = false;
 };
 

@@ -1,8 +1,9 @@
-// The framing of datagrams and of uverbs commands.
+// The framing of datagrams, of uverbs commands and of rdma_cm commands.
 #include <cstring>
 #include <gtest/gtest.h>
 #include <vector>
 
+#include "standin/cm_command.h"
 #include "standin/request.h"
 #include "standin/uverbs_command.h"
 
@@ -102,6 +103,42 @@ TEST(UverbsCommandTest, RefusesBadExtendedHeaders) {
   EXPECT_FALSE(parse_uverbs_command(extended(1, 0, {.response = 1}, 32))) << "an address without a response";
   EXPECT_FALSE(parse_uverbs_command(extended(1, 10, {.response = 1, .cmd_hdr_reserved = 1}, 32)));
   EXPECT_FALSE(parse_uverbs_command(extended(0xffff, 10, {.response = 1, .provider_in_words = 2}, 32)));
+}
+
+std::vector<std::byte> cm(std::uint32_t number, std::uint16_t in, std::uint16_t out, std::size_t bytes) {
+  const rdma_ucm_cmd_hdr header{number, in, out};
+  std::vector<std::byte> command(bytes);
+  std::memcpy(command.data(), &header, std::min(bytes, sizeof(header)));
+  return command;
+}
+
+TEST(CmCommandTest, HeaderCountsTheStructBehindIt) {
+  const auto bytes = cm(RDMA_USER_CM_CMD_SET_OPTION, 24, 4, 8 + 24 + 4);
+  const auto command = parse_cm_command(bytes);
+  ASSERT_TRUE(command);
+  EXPECT_EQ(command->number, static_cast<std::uint32_t>(RDMA_USER_CM_CMD_SET_OPTION));
+  EXPECT_EQ(command->body.size(), 24u);
+  EXPECT_EQ(command->appended.size(), 4u) << "the option's value";
+  EXPECT_EQ(command->response_room_bytes, 4u);
+}
+
+TEST(CmCommandTest, RefusesBadLengths) {
+  EXPECT_FALSE(parse_cm_command({}));
+  EXPECT_FALSE(parse_cm_command(cm(1, 0, 0, 7)));
+  EXPECT_FALSE(parse_cm_command(cm(1, 9, 0, 16)));
+  EXPECT_FALSE(parse_cm_command(cm(1, 0xffff, 0, 4096)));
+}
+
+TEST(CmCommandTest, StructsMayLackWhatLaterVersionsAppend) {
+  const std::size_t old_bytes = offsetof(rdma_ucm_connect, ece);
+  const auto bytes = cm(RDMA_USER_CM_CMD_CONNECT, static_cast<std::uint16_t>(old_bytes), 0, 8 + old_bytes);
+  const auto command = parse_cm_command(bytes);
+  ASSERT_TRUE(command);
+  rdma_ucm_connect connect;
+  connect.ece.vendor_id = 7;
+  EXPECT_FALSE(command->read(connect));
+  ASSERT_TRUE(command->read(connect, old_bytes));
+  EXPECT_EQ(connect.ece.vendor_id, 0u);
 }
 
 TEST(UverbsCommandTest, AnswerKeepsToTheRoomOfTheCommand) {

@@ -54,7 +54,7 @@ Result<> OpenFile::get_context(const UverbsCommand& command, UverbsAnswer& answe
   answer.value = PVRDMA_WIRE_NO_DOORBELL;
   if (const auto offset = adapter_.doorbell_offset(context_->uar())) {
     answer.value = *offset;
-    answer.doorbell_file = adapter_.doorbell_file();
+    answer.borrowed_file = adapter_.doorbell_file();
   }
   answer.put(command, ib_uverbs_get_context_resp{.async_fd = 0, .num_comp_vectors = kCompletionVectors});
   answer.put(command,

@@ -20,8 +20,8 @@ std::span<std::byte> request_buffer() {
 
 }  // namespace
 
-Process::Process(Adapter& adapter, Fd socket, log::LogLimiter& log)
-    : adapter_(adapter), log_(log), socket_(std::move(socket)), windows_(adapter.device()) {
+Process::Process(Adapter& adapter, CmService& cm, Fd socket, log::LogLimiter& log)
+    : adapter_(adapter), cm_(cm), log_(log), socket_(std::move(socket)), windows_(adapter.device()) {
   socklen_t bytes = sizeof(peer_);
   (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer_, &bytes);
 }
@@ -67,8 +67,9 @@ bool Process::serve_one() {
 
 Result<> Process::execute(const Request& request, const Descriptors& descriptors, Answer& answer) {
   if (!greeted_) return hello(request, answer);
-  if (adapter_.is_lost() && request.header.type != PVRDMA_WIRE_CLOSE_FILE)
-    return fail(EIO, "the adapter is gone");
+  const bool closes =
+      request.header.type == PVRDMA_WIRE_CLOSE_FILE || request.header.type == PVRDMA_WIRE_CLOSE_CM_FILE;
+  if (adapter_.is_lost() && !closes) return fail(EIO, "the adapter is gone");
   switch (request.header.type) {
     case PVRDMA_WIRE_OPEN_FILE:
       return open_file(answer);
@@ -95,6 +96,12 @@ Result<> Process::execute(const Request& request, const Descriptors& descriptors
       std::memcpy(&answer.header.value, mac.raw.data(), mac.raw.size());
       return {};
     }
+    case PVRDMA_WIRE_OPEN_CM_FILE:
+      return open_cm_file(answer);
+    case PVRDMA_WIRE_CLOSE_CM_FILE:
+      return close_cm_file(request);
+    case PVRDMA_WIRE_CM_COMMAND:
+      return cm_command(request, answer);
     case PVRDMA_WIRE_HELLO:
       return fail(EINVAL, "a second HELLO");
     default:
@@ -160,6 +167,51 @@ Result<> Process::command(const Request& request, Answer& answer) {
   return {};
 }
 
+Result<> Process::open_cm_file(Answer& answer) {
+  auto place = std::find(cm_files_.begin(), cm_files_.end(), nullptr);
+  if (place == cm_files_.end()) {
+    if (cm_files_.size() == PVRDMA_WIRE_MAX_CM_FILES)
+      return fail(EMFILE, fmt::format("the process has {} rdma_cm files open", cm_files_.size()));
+    place = cm_files_.emplace(cm_files_.end());
+  }
+  auto file = CmFile::create(cm_, cm_files_);
+  if (!file) return Failure(std::move(file.error()));
+  *place = std::move(*file);
+  answer.uverbs.borrowed_file = (*place)->program_end();
+  answer.header.file = static_cast<std::uint32_t>(place - cm_files_.begin());
+  return {};
+}
+
+Result<CmFile*> Process::cm_file_of(const Request& request) const {
+  const std::uint32_t number = request.header.file;
+  if (number >= cm_files_.size() || !cm_files_[number])
+    return fail(EBADF, fmt::format("the process has no rdma_cm file {}", number));
+  return cm_files_[number].get();
+}
+
+Result<> Process::close_cm_file(const Request& request) {
+  if (auto file = cm_file_of(request); !file) return Failure(std::move(file.error()));
+  cm_files_[request.header.file].reset();
+  return {};
+}
+
+Result<> Process::cm_command(const Request& request, Answer& answer) {
+  const auto file = cm_file_of(request);
+  if (!file) return Failure(file.error());
+  const auto parsed = parse_cm_command(request.command);
+  if (!parsed) return fail(EINVAL, "an rdma_cm command whose lengths contradict each other");
+  if (auto done = (*file)->execute(*parsed, answer.uverbs); !done) return done;
+  answer.header.response_address = answer.uverbs.response_address;
+  answer.header.response_bytes = answer.uverbs.response_bytes;
+  return {};
+}
+
+void Process::wake() {
+  for (const auto& file : cm_files_) {
+    if (file) file->wake();
+  }
+}
+
 // False: the program does not read its answers, or has ended.
 bool Process::send(const Answer& answer) const {
   pvrdma_wire_answer header = answer.header;
@@ -169,7 +221,7 @@ bool Process::send(const Answer& answer) const {
   std::array<int, PVRDMA_WIRE_MAX_FDS> fds{};
   std::size_t count = 0;
   if (answer.uverbs.channel) fds[count++] = answer.uverbs.channel.get();
-  if (answer.uverbs.doorbell_file >= 0) fds[count++] = answer.uverbs.doorbell_file;
+  if (answer.uverbs.borrowed_file >= 0) fds[count++] = answer.uverbs.borrowed_file;
   DescriptorRoom<PVRDMA_WIRE_MAX_FDS> room;
   msghdr message{};
   message.msg_iov = parts.data();

@@ -1,4 +1,4 @@
-// Fuzzes what parses a program's bytes: the datagram's framing, and the uverbs command in it.
+// Fuzzes what parses a program's bytes: the datagram's framing, and the uverbs or rdma_cm command in it.
 //
 // The input is one datagram. What the parsers accept must lie inside it, and an answer must keep to the room
 // that the command offers.
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "standin/cm_command.h"
 #include "standin/request.h"
 #include "standin/uverbs_command.h"
 
@@ -36,6 +37,19 @@ void check_command(std::span<const std::byte> bytes) {
   PVRDMA_CHECK(answer.response_bytes <= command->response_room_bytes, "an answer larger than its room");
 }
 
+void check_cm_command(std::span<const std::byte> bytes) {
+  const auto command = parse_cm_command(bytes);
+  if (!command) return;
+  check_inside(command->body, bytes);
+  check_inside(command->appended, bytes);
+  rdma_ucm_connect connect;
+  if (command->read(connect, offsetof(rdma_ucm_connect, ece)))
+    PVRDMA_CHECK(command->body.size() >= offsetof(rdma_ucm_connect, ece), "read beyond the body");
+  UverbsAnswer answer;
+  for (int i = 0; i < 20; ++i) answer.put(*command, rdma_ucm_event_resp{});
+  PVRDMA_CHECK(answer.response_bytes <= command->response_room_bytes, "an answer larger than its room");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -48,5 +62,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_inside(std::as_bytes(request->runs), datagram);
   for (const pvrdma_wire_run& run : request->runs) PVRDMA_CHECK(run.pages != 0, "a run of no pages");
   check_command(request->command);
+  check_cm_command(request->command);
   return 0;
 }

@@ -23,6 +23,8 @@ constexpr std::size_t kProcessesMax = 1024;
 Result<std::unique_ptr<StandIn>> StandIn::create(StandInOptions options) {
   auto adapter = Adapter::open(options.socket, options.addresses);
   if (!adapter) return Failure(std::move(adapter.error()));
+  auto cm = CmService::create(**adapter);
+  if (!cm) return Failure(std::move(cm.error()));
   driver::Device& device = (*adapter)->device();
   const auto port = device.query_port();
   if (!port) return Failure(port.error());
@@ -42,12 +44,31 @@ Result<std::unique_ptr<StandIn>> StandIn::create(StandInOptions options) {
         "standin: the adapter's doorbells are trapped, so programs cannot use it: give it doorbells = "
         "\"mapped\"");
   }
-  return std::unique_ptr<StandIn>(new StandIn(std::move(options), std::move(*adapter), std::move(*listener)));
+  return std::unique_ptr<StandIn>(
+      new StandIn(std::move(options), std::move(*adapter), std::move(*cm), std::move(*listener)));
 }
 
 Duration StandIn::patience() const {
   if (!options_.idle_end || !processes_.empty()) return Duration::max();
   return std::max(Duration::zero(), last_used_ + *options_.idle_end - Instant::now());
+}
+
+int StandIn::poll_timeout_ms() const {
+  Duration left = patience();
+  if (!adapter_->is_lost() && cm_->deadline() != Instant::never())
+    left = std::min(left, std::max(Duration::zero(), cm_->deadline() - Instant::now()));
+  if (left == Duration::max()) return -1;
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+}
+
+void StandIn::serve_connections() {
+  if (adapter_->take_own_notification()) cm_->take_datagrams();
+  cm_->run_timers();
+}
+
+void StandIn::lose_adapter() {
+  listener_.reset();  // another stand-in may take the folder
+  for (Process& process : processes_) process.wake();
 }
 
 bool StandIn::is_kept() const {
@@ -66,12 +87,7 @@ End StandIn::run(int stop_fd) {
                {has_room && listener_ ? listener_->fd() : -1, POLLIN, 0}};
     const std::size_t first_process = watched.size();
     for (const Process& process : processes_) watched.push_back({process.fd(), POLLIN, 0});
-    const Duration left = patience();
-    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-    if (::poll(watched.data(), watched.size(), left == Duration::max() ? -1 : static_cast<int>(left_ms)) <
-            0 &&
-        errno != EINTR)
-      return End::kStopped;
+    if (::poll(watched.data(), watched.size(), poll_timeout_ms()) < 0 && errno != EINTR) return End::kStopped;
 
     if (watched[0].revents != 0) return End::kStopped;
     if (adapter_->socket_fd() < 0 || watched[1].revents != 0) adapter_->set_lost();
@@ -82,7 +98,8 @@ End StandIn::run(int stop_fd) {
       process = goes_on ? std::next(process) : processes_.erase(process);
       if (!goes_on) last_used_ = Instant::now();
     }
-    if (adapter_->is_lost()) listener_.reset();  // another stand-in may take the folder
+    serve_connections();  // the commands of processes read notifications, too
+    if (adapter_->is_lost()) lose_adapter();
     if (listener_ && watched[4].revents != 0) take_process();
     if (adapter_->is_lost() && processes_.empty()) return End::kAdapterGone;
     if (patience() == Duration::zero()) {
@@ -100,7 +117,7 @@ void StandIn::take_process() {
       log::warn("standin: a program is refused: too many descriptors are open (raise RLIMIT_NOFILE)");
     return;
   }
-  processes_.emplace_back(*adapter_, std::move(socket), log_);
+  processes_.emplace_back(*adapter_, *cm_, std::move(socket), log_);
 }
 
 }  // namespace pvrdma::standin

@@ -1,7 +1,8 @@
 // StandIn: stands in for a guest's kernel. It owns one adapter and serves it to processes, each of which is a
 // user context of the device.
 //
-// One loop waits for new processes, their requests, the device's interrupts and the daemon's end. A request
+// One loop waits for new processes, their requests, the device's interrupts, the time limits of connections
+// and the daemon's end. A request
 // blocks the loop until the device has answered. No process can hold it up otherwise.
 //
 // Thread: one.
@@ -20,6 +21,7 @@
 #include "base/time.h"
 #include "base/unix_listener.h"
 #include "standin/adapter.h"
+#include "standin/cm_service.h"
 #include "standin/process.h"
 
 namespace pvrdma::standin {
@@ -49,15 +51,23 @@ class StandIn {
   const Adapter& adapter() const { return *adapter_; }
 
  private:
-  StandIn(StandInOptions options, std::unique_ptr<Adapter> adapter, std::unique_ptr<UnixListener> listener)
-      : options_(std::move(options)), adapter_(std::move(adapter)), listener_(std::move(listener)) {}
+  StandIn(StandInOptions options, std::unique_ptr<Adapter> adapter, std::unique_ptr<CmService> cm,
+          std::unique_ptr<UnixListener> listener)
+      : options_(std::move(options)),
+        adapter_(std::move(adapter)),
+        cm_(std::move(cm)),
+        listener_(std::move(listener)) {}
 
   void take_process();
+  void serve_connections();
+  void lose_adapter();
   Duration patience() const;
+  int poll_timeout_ms() const;
   bool is_kept() const;
 
   StandInOptions options_;
   std::unique_ptr<Adapter> adapter_;
+  std::unique_ptr<CmService> cm_;
   std::unique_ptr<UnixListener> listener_;
   std::list<Process> processes_;
   log::LogLimiter log_{10, std::chrono::seconds(10)};  // programs decide how often they break rules

@@ -159,8 +159,11 @@ Result<> write_tree(const std::string& folder, const TreeFacts& facts) {
   out.file(verbs / "uverbs0" / "dev", "231:192");
   out.file(verbs / "uverbs0" / "abi_version", "3");
   out.link(verbs / "uverbs0" / "device", fs::path("../../infiniband") / kDevice / "device");
+  out.file("sys/class/misc/rdma_cm/dev", "10:120");
+  out.file("sys/class/misc/rdma_cm/abi_version", "4");
   // UCX wants a character device.
   out.link("dev/infiniband/uverbs0", "/dev/zero");
+  out.link("dev/infiniband/rdma_cm", "/dev/zero");
   return out.outcome();
 }
 

@@ -64,11 +64,12 @@ struct UverbsAnswer {
   std::uint32_t fd_field = PVRDMA_WIRE_NO_FIELD;
   std::array<std::byte, PVRDMA_WIRE_MAX_RESPONSE_BYTES> response{};
   Fd channel;              // goes to the program, and is closed here
-  int doorbell_file = -1;  // borrowed; -1: none
+  int borrowed_file = -1;  // goes to the program, and stays open here; -1: none
 
-  // Appends a part of the response, as far as the program has room for it.
-  template <typename T>
-  void put(const UverbsCommand& command, const T& part) {
+  // Appends a part of the response, as far as the program has room for it. `command` is a UverbsCommand or a
+  // CmCommand.
+  template <typename Command, typename T>
+  void put(const Command& command, const T& part) {
     static_assert(std::is_trivially_copyable_v<T>);
     const std::size_t room = std::min<std::size_t>(command.response_room_bytes, response.size());
     const std::size_t bytes = std::min(sizeof(T), room - std::min<std::size_t>(room, response_bytes));

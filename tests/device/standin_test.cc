@@ -13,7 +13,7 @@ class StandInTest : public ::testing::TestWithParam<DoorbellMode> {
  protected:
   StandInTest() : host_({.adapter_count = 1, .doorbells = GetParam()}), standin_(host_.socket_path(0)) {}
 
-  // Waits until the adapter has no objects any more.
+  // Waits until the adapter has no objects any more but the stand-in's own, those of queue pair 1.
   void expect_empty() {
     for (int i = 0; i < 1000; ++i) {
       if (is_empty()) return;
@@ -23,7 +23,7 @@ class StandInTest : public ::testing::TestWithParam<DoorbellMode> {
   }
   bool is_empty() {
     const verbs::Engine::ObjectCounts left = host_.info(0).objects;
-    return left.qps == 0 && left.cqs == 0 && left.mrs == 0 && left.pds == 0;
+    return left.qps == 1 && left.cqs == 1 && left.mrs == 1 && left.pds == 1;
   }
 
   const abi::Gid gid_ = standin::gid_of(must(IpAddress::parse("10.99.0.1")));
@@ -98,6 +98,46 @@ TEST_P(StandInTest, ClosingAFileDestroysItsObjectsOnly) {
   EXPECT_TRUE(is_empty());
   EXPECT_EQ(program.wire.close_file(program.file).header.error, EBADF);
   EXPECT_EQ(program.wire.open_file(), program.file);
+}
+
+TEST_P(StandInTest, RefusesIdsOfAnotherFile) {
+  const Program owner(standin_.folder());
+  const Program other(standin_.folder());
+  const std::uint32_t file = owner.wire.open_cm_file();
+  const auto made = owner.wire.cm_command(
+      file, RDMA_USER_CM_CMD_CREATE_ID,
+      rdma_ucm_create_id{.uid = 1, .response = 8, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}});
+  ASSERT_EQ(made.header.error, 0);
+  rdma_ucm_create_id_resp id;
+  ASSERT_EQ(made.header.response_bytes, sizeof(id));
+  std::memcpy(&id, made.response.data(), sizeof(id));
+
+  const rdma_ucm_listen listen{.id = id.id, .backlog = 1};
+  const std::uint32_t second = owner.wire.open_cm_file();
+  EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_LISTEN, listen).header.error, ENOENT);
+  const std::uint32_t foreign = other.wire.open_cm_file();
+  EXPECT_EQ(other.wire.cm_command(foreign, RDMA_USER_CM_CMD_LISTEN, listen).header.error, ENOENT);
+  const rdma_ucm_migrate_id migrate{.response = 8, .id = id.id, .fd = file};
+  EXPECT_EQ(other.wire.cm_command(foreign, RDMA_USER_CM_CMD_MIGRATE_ID, migrate).header.error, ENOENT)
+      << "the number means a file of the caller";
+  EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_MIGRATE_ID, migrate).header.error, 0);
+  EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+}
+
+TEST_P(StandInTest, RefusesBadCommandsOfConnections) {
+  const Program program(standin_.folder());
+  const std::uint32_t file = program.wire.open_cm_file();
+  const rdma_ucm_get_event get{.response = 8};
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_GET_EVENT, get).header.error, EAGAIN);
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_CONNECT, get).header.error, EINVAL) << "too short";
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_RESOLVE_ADDR, get).header.error, ENOSYS);
+  EXPECT_EQ(program.wire.cm_command(file + 1, RDMA_USER_CM_CMD_GET_EVENT, get).header.error, EBADF);
+  EXPECT_EQ(program.wire
+                .cm_command(file, RDMA_USER_CM_CMD_CREATE_ID,
+                            rdma_ucm_create_id{
+                                .uid = 1, .response = 8, .ps = RDMA_PS_UDP, .qp_type = 4, .reserved = {}})
+                .header.error,
+            EPROTONOSUPPORT);
 }
 
 TEST_P(StandInTest, RefusesHandlesOfAnotherProcess) {

@@ -542,11 +542,52 @@ def capture() -> Seeds:
     yield "beyond_the_message", seed("", message(mtu_1024, 1, 0, 2000, 0xFFFFFF00, 16))
 
 
+def cm_mad() -> Seeds:
+    """Steps: a MAD of the peer (0), of a stranger (1), of the peer to this end's newest id (8); time (2); commands (3 to 7)."""
+    req, mra, rej, rep, rtu, dreq, drep = range(16, 23)
+    source, destination = bytes([10, 99, 0, 2]), bytes([10, 99, 0, 1])
+
+    def mad(attribute: int, data: bytes) -> bytes:
+        return (bytes([1, 7, 2, 3]) + bytes(12) + struct.pack(">H", attribute) + bytes(6) + data).ljust(256, b"\0")
+
+    def request(identity: int, qpn: int, port: int = 7000, peer: bytes = source) -> bytes:
+        data = bytearray(232)
+        struct.pack_into(">I4xQ", data, 0, identity, 0x0106_0000 | port)
+        data[32:35] = qpn.to_bytes(3, "big")
+        data[43], data[47], data[50], data[51] = 20 << 3, 20 << 3 | 7, 3 << 4 | 7, 15 << 4
+        data[140:176] = bytes([0, 0x40, 0, 9]) + bytes(12) + peer + bytes(12) + destination
+        return mad(req, bytes(data))
+
+    def ids(attribute: int, own: int, rest: bytes = b"") -> bytes:
+        return mad(attribute, struct.pack(">II", own, 0) + rest)
+
+    accept, confirm, reject, disconnect, destroy = (bytes([kind]) for kind in range(3, 8))
+    hour = bytes([2, 36])
+    answer = b"\x08" + ids(rep, 17, bytes(4) + bytes([0, 0, 9]))
+    passive = b"\0" + request(1, 9) + accept
+    established = passive + b"\x08" + ids(rtu, 1)
+    yield "passive", established + disconnect + b"\x08" + ids(drep, 1) + hour
+    yield "peer_disconnects", established + (b"\x08" + ids(dreq, 1, bytes([0, 0, 6]))) * 2 + hour
+    yield "active", answer + confirm + answer + destroy + b"\x08" + ids(drep, 17)
+    yield "active_destroyed", answer + destroy + hour * 3
+    yield "refused", b"\x08" + ids(rej, 17, bytes([0, 0, 0, 28]))
+    yield "put_off", b"\x08" + ids(mra, 17, bytes([0, 24 << 3])) + hour * 20
+    yield "never_answered", hour * 40
+    yield "repeated_request", (b"\0" + request(1, 9)) * 3 + reject + b"\0" + request(1, 9)
+    yield "backlog", b"".join(b"\0" + request(each, 100 + each) for each in range(1, 9))
+    yield "stale_qp", established + b"\0" + request(2, 9)
+    yield "no_listener", b"\0" + request(1, 9, port=1)
+    yield "false_sender", b"\0" + request(1, 9, peer=bytes([10, 99, 0, 3])) + b"\x01" + request(1, 9)
+    yield "stranger", passive + b"\x01" + ids(rtu, 1) + b"\x01" + ids(dreq, 1, bytes([0, 0, 6]))
+    yield "unknown_ids", b"".join(b"\0" + ids(each, 5) for each in range(mra, drep + 2))
+
+
 CORPORA: dict[str, Callable[[], Seeds]] = {
     "api_fuzz": api,
     "canary_fuzz": canary,
     "capture_fuzz": capture,
     "changing_memory_fuzz": changing_memory,
+    "cm_mad_fuzz": cm_mad,
     "config_fuzz": config,
     "device_command_fuzz": device_command,
     "device_descriptors_fuzz": device_descriptors,

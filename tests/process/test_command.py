@@ -132,7 +132,7 @@ def test_folder_of_somebody_else(machine: Machine) -> None:
 
 def test_programs_without_rdma_are_left_alone(shared_machine: Machine) -> None:
     """Shells, pipes, files and descriptors of a program that never opens the device."""
-    script = "exec 9<>f; echo a >&9; exec 9>&-; cat f | tr a b; ls /sys/class/net >/dev/null; test ! -e /dev/infiniband/rdma_cm"
+    script = "exec 9<>f; echo a >&9; exec 9>&-; cat f | tr a b; ls /sys/class/net >/dev/null"
     done = shared_machine.run("bash", "-c", script)
     assert (done.returncode, done.stdout) == (0, "b\n")
     assert Path(shared_machine.folder, "f").read_text() == "a\n"

@@ -67,13 +67,6 @@ def test_ucx(shared_machine: Machine, port: str, transport: str, test: str) -> N
     assert re.search(r"^Final: +2000 ", output, re.MULTILINE), output
 
 
-def test_rdma_cm_is_absent(shared_machine: Machine) -> None:
-    """There is no connection manager: its programs end at once, with an error."""
-    done = shared_machine.run("rping", "-s", "-C", "1")
-    assert done.returncode != 0
-    assert "No such file or directory" in done.stdout or "No such device" in done.stdout, done.stdout
-
-
 def _events_under_load(machine: Machine, port: int, rounds: int, load: int) -> None:
     """Programs that wait for one event per completion hang if an event is lost."""
     burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(load)]

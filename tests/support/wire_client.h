@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_cm.h>
 #include <rdma/vmw_pvrdma-abi.h>
 #include <span>
 #include <string>
@@ -77,6 +78,17 @@ class WireClient {
     if (!runs.empty())
       std::memcpy(datagram.data() + datagram.size() - runs.size_bytes(), runs.data(), runs.size_bytes());
     return raw(datagram, fd);
+  }
+
+  std::uint32_t open_cm_file() const { return call({.type = PVRDMA_WIRE_OPEN_CM_FILE}).header.file; }
+  // An rdma_cm command.
+  template <typename T>
+  Reply cm_command(std::uint32_t file, std::uint32_t number, const T& body) const {
+    std::vector<std::byte> bytes(sizeof(rdma_ucm_cmd_hdr));
+    append(bytes, body);
+    const rdma_ucm_cmd_hdr header{.cmd = number, .in = sizeof(T), .out = PVRDMA_WIRE_MAX_RESPONSE_BYTES};
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    return call({.type = PVRDMA_WIRE_CM_COMMAND, .file = file}, bytes);
   }
 
   Reply hello(std::uint64_t version = PVRDMA_WIRE_VERSION) const {

@@ -1,0 +1,207 @@
+// Manager: the connection manager of one adapter (IBTA vol. 1, chapter 12): ids, ports, listeners and
+// connections of its programs, and the MADs that it exchanges with the managers of other adapters.
+//
+// It is a state machine without I/O. Commands, MADs and the time go in; datagrams, events and a deadline come
+// out. The caller sends what take_datagrams() gives, hands out what take_events() gives, and calls
+// run_timers() at deadline().
+//
+// A connection outlives its id: what is left of it, a DREQ to repeat or a timewait, ends by itself.
+//
+// A message's starting PSN is the one at which its sender receives. So an end sends from the peer's, and
+// receives from its own.
+//
+// Peers are hostile. A MAD about a connection counts only if it comes from the connection's peer. What a peer
+// can make grow is bounded: requests by the listener's backlog, connections by kConnectionsMax. A MAD causes
+// at most two.
+//
+// Thread: one at a time.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "cm/connection.h"
+#include "cm/parked_requests.h"
+
+namespace pvrdma::cm {
+
+inline constexpr std::size_t kConnectionsMax = 16384;
+inline constexpr std::uint32_t kBacklogMax = 1024;
+
+struct Options {
+  std::vector<Gid> addresses;  // of the adapter; programs may bind IPv4 and IPv6 addresses among them
+  std::uint64_t ca_guid = 0;
+  std::uint64_t seed = 0;     // of PSNs and ids, which peers must not guess
+  std::uint8_t timeout = 20;  // 4.096 us * 2^n: how soon a peer must answer
+  std::uint8_t retries = 15;
+  std::uint8_t ack_timeout = 17;  // of the QPs
+  std::uint8_t mtu = 3;           // 1024 bytes, which every RoCE peer with ordinary Ethernet frames takes
+};
+
+enum class EventType : std::uint8_t {
+  kConnectRequest,
+  kConnectResponse,
+  kEstablished,
+  kRejected,
+  kUnreachable,
+  kDisconnected,
+  kTimewaitExit,
+};
+
+struct Event {
+  EventType type{};
+  Handle id = 0;
+  Handle listener = 0;      // of kConnectRequest
+  std::int32_t status = 0;  // kRejected: the reason; else 0 or a negative errno value
+  Parameters peer;          // its responder resources are this end's initiator depth, and the reverse
+  std::vector<std::byte> private_data;
+};
+
+struct Datagram {
+  Gid from{};
+  Gid to{};
+  Mad mad{};
+};
+
+// What the QP of a connection needs to reach RTR and RTS.
+struct QpAttributes {
+  Gid local{};
+  Gid remote{};
+  std::uint32_t remote_qpn = 0;
+  std::uint32_t rq_psn = 0;
+  std::uint32_t sq_psn = 0;
+  std::uint8_t mtu = 0;
+  std::uint8_t max_dest_rd_atomic = 0;
+  std::uint8_t max_rd_atomic = 0;
+  std::uint8_t retry_count = 0;
+  std::uint8_t rnr_retry = 0;
+  std::uint8_t ack_timeout = 0;
+};
+
+class Manager {
+ public:
+  explicit Manager(Options options);
+
+  // --- Commands of programs. Errors carry the errno value that the kernel gives. ---
+
+  Result<Handle> create();
+  // Ends the connection, or refuses it, and with a listener all requests that the program was not told of.
+  // Events of these ids that the caller has not handed out yet are void.
+  Result<> destroy(Handle id, Instant now);
+  // Port 0: any that is free.
+  Result<> bind(Handle id, const Endpoint& local);
+  // Lets ids that do not listen share a port.
+  Result<> share_port(Handle id, bool shared);
+  // All zeros in `source`: the adapter's first address of that family, unless the id is bound.
+  Result<> resolve(Handle id, const Endpoint& source, const Endpoint& destination);
+  Result<> listen(Handle id, std::uint32_t backlog);
+  Result<> connect(Handle id, const Parameters& own, std::span<const std::byte> private_data, Instant now);
+  // Of a passive id: consents to the connection.
+  Result<> accept(Handle id, const Parameters& own, std::span<const std::byte> private_data, Instant now);
+  // Of an active id whose peer has consented: the QP is ready.
+  Result<> confirm(Handle id);
+  Result<> reject(Handle id, std::uint16_t reason, std::span<const std::byte> private_data, Instant now);
+  Result<> disconnect(Handle id, Instant now);
+  // A message has come to the QP of a passive id: the RTU may be lost.
+  Result<> note_established(Handle id);
+  // The program was told of the connection request.
+  void note_delivered(Handle id);
+
+  // Null: there is no such id (any more).
+  const Connection* find(Handle id) const;
+  Result<QpAttributes> qp_attributes(Handle id) const;
+
+  // --- The wire and the time ---
+
+  // `from` and `to` are the GIDs of the datagram that brought the MAD.
+  void receive(const Gid& from, const Gid& to, std::span<const std::byte> mad, Instant now);
+  void run_timers(Instant now);
+  Instant deadline() const;
+
+  std::vector<Datagram> take_datagrams() { return std::exchange(datagrams_, {}); }
+  std::vector<Event> take_events() { return std::exchange(events_, {}); }
+
+  std::size_t connection_count() const { return connections_.size(); }  // with those that no program has
+
+ private:
+  using PeerKey = std::pair<Gid, std::uint32_t>;
+  struct Found {
+    Handle id;
+    Connection* connection;
+  };
+
+  // --- manager.cc ---
+  Result<Connection*> live(Handle id);
+  bool is_own(const Gid& ip) const;
+  std::optional<Gid> own_like(const Gid& ip) const;
+  bool is_port_free(const Connection& asking, const Endpoint& local, bool listening) const;
+  Result<std::uint16_t> free_port(const Connection& asking, const Gid& ip);
+  void hold_port(Handle id, Connection& connection, const Endpoint& local);
+  Handle add(Connection connection);
+  bool has_room();
+  void erase(Handle id);
+  void forget_wire(Handle id, Connection& connection);
+  void drop_pending(Connection& connection);
+  void release_port(Handle id, Connection& connection);
+  void refuse_pending(Handle listener, Instant now);
+  void end(Handle id, Connection& connection, Instant now);
+  void give_comm_id(Handle id, Connection& connection);
+
+  void send(const Connection& connection, const Body& body);
+  void repeat(Connection& connection);
+  void send_until_answered(Handle id, Connection& connection, const Body& body, Instant now);
+  void send_rej(Handle id, Connection& connection, About about, std::uint16_t reason,
+                std::span<const std::byte> private_data, Instant now);
+  void send_dreq(Handle id, Connection& connection, Instant now);
+  void raise(EventType type, Handle id, const Connection& connection, std::int32_t status = 0,
+             std::span<const std::byte> private_data = {});
+  void set_deadline(Handle id, Connection& connection, Instant when);
+  void enter_timewait(Handle id, Connection& connection, Instant now);
+  void close(Handle id, Connection& connection, Instant now);
+  void give_up(Handle id, Connection& connection, Instant now);
+
+  // --- messages.cc ---
+  struct Origin {
+    const Gid& from;
+    const Gid& to;
+    std::uint64_t transaction;
+    Instant now;
+  };
+  void on(const Origin& origin, const Req& req);
+  void on(const Origin& origin, const Mra& mra);
+  void on(const Origin& origin, const Rej& rej);
+  void on(const Origin& origin, const Rep& rep);
+  void on(const Origin& origin, const Rtu& rtu);
+  void on(const Origin& origin, const Dreq& dreq);
+  void on(const Origin& origin, const Drep& drep);
+  std::optional<Found> by_comm_id(const Gid& from, std::uint32_t local_id, std::uint32_t remote_id);
+  std::optional<Found> listener_of(const Endpoint& local);
+  void on_duplicate(const Req& req, Connection& connection);
+  void answer(const Origin& origin, const Body& body);
+  void refuse(const Origin& origin, const Req& req, Reason reason);
+  void try_parked(std::uint16_t port);
+  void refuse_parked(Instant now);
+
+  Options options_;
+  std::mt19937_64 random_;
+  std::map<Handle, Connection> connections_;
+  Handle next_handle_ = 1;
+  std::uint16_t next_port_;
+  std::multimap<std::uint16_t, Handle> ports_;
+  std::unordered_map<std::uint32_t, Handle> by_comm_id_;  // this end's
+  std::map<PeerKey, Handle> by_peer_id_;                  // of connections that peers asked for
+  std::map<PeerKey, Handle> by_peer_qpn_;
+  std::set<std::pair<Instant, Handle>> timers_;
+  ParkedRequests parked_;
+  std::vector<Datagram> datagrams_;
+  std::vector<Event> events_;
+};
+
+}  // namespace pvrdma::cm

@@ -1,0 +1,349 @@
+#include "cm/manager.h"
+
+#include <cerrno>
+#include <string_view>
+
+#include "cm/manager_fixture.h"
+
+namespace pvrdma::cm::test {
+namespace {
+
+using ManagerTest = TwoManagers;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+std::string_view text_of(const Event& event, std::size_t length) {
+  return {reinterpret_cast<const char*>(event.private_data.data()), length};
+}
+
+TEST_F(ManagerTest, ConnectsAndTellsBothEndsWhatTheirQpsNeed) {
+  const Handle listener = listen();
+  const Handle client = resolve();
+  ASSERT_TRUE(client_.connect(client, kOwn(100), bytes_of("hello"), clock_.now()));
+  carry();
+  const Event request = only(server_);
+  EXPECT_EQ(request.type, EventType::kConnectRequest);
+  EXPECT_EQ(request.listener, listener);
+  EXPECT_EQ(request.private_data.size(), kUserReqBytes);
+  EXPECT_EQ(text_of(request, 5), "hello");
+  EXPECT_EQ(request.peer.qpn, 100u);
+  EXPECT_EQ(request.peer.responder_resources, 8) << "the peer's initiator depth";
+  EXPECT_EQ(request.peer.initiator_depth, 4);
+  EXPECT_EQ(server_.find(request.id)->remote.ip, ipv4(1));
+
+  ASSERT_TRUE(server_.accept(request.id, kOwn(200), bytes_of("welcome"), clock_.now()));
+  carry();
+  const Event response = only(client_);
+  EXPECT_EQ(response.type, EventType::kConnectResponse);
+  EXPECT_EQ(text_of(response, 7), "welcome");
+  ASSERT_TRUE(client_.confirm(client));
+  carry();
+  EXPECT_EQ(only(server_).type, EventType::kEstablished);
+
+  const auto at_client = client_.qp_attributes(client);
+  const auto at_server = server_.qp_attributes(request.id);
+  ASSERT_TRUE(at_client && at_server);
+  EXPECT_EQ(at_client->remote_qpn, 200u);
+  EXPECT_EQ(at_server->remote_qpn, 100u);
+  EXPECT_EQ(at_client->sq_psn, at_server->rq_psn) << "each sends from where the other receives";
+  EXPECT_EQ(at_server->sq_psn, at_client->rq_psn);
+  EXPECT_NE(at_client->sq_psn, at_client->rq_psn);
+  EXPECT_EQ(at_client->max_rd_atomic, 4) << "no more than the peer takes";
+  EXPECT_EQ(at_server->retry_count, 7);
+  EXPECT_EQ(client_.deadline(), Instant::never()) << "an established connection needs no time";
+  EXPECT_EQ(server_.deadline(), Instant::never());
+}
+
+// 7.4 of the design: a REQ's PSN is the one at which its sender receives. Two managers that had it the other
+// way round would agree with each other, so this looks at the MAD.
+TEST_F(ManagerTest, PsnOfAMessageIsWhereItsSenderReceives) {
+  listen();
+  const Handle client = connect();
+  const auto sent = client_.take_datagrams();
+  ASSERT_EQ(sent.size(), 1u);
+  const std::uint32_t in_req = std::get<Req>(parse(sent[0].mad)->body).starting_psn;
+  server_.receive(ipv4(1), ipv4(2), sent[0].mad, clock_.now());
+  const Event request = only(server_);
+  EXPECT_EQ(server_.qp_attributes(request.id)->sq_psn, in_req);
+  ASSERT_TRUE(server_.accept(request.id, kOwn(1), {}, clock_.now()));
+  const std::uint32_t in_rep = std::get<Rep>(parse(server_.take_datagrams()[0].mad)->body).starting_psn;
+  EXPECT_EQ(server_.qp_attributes(request.id)->rq_psn, in_rep);
+  EXPECT_EQ(client_.find(client)->local_psn, in_req);
+}
+
+TEST_F(ManagerTest, RefusesWhenNobodyListens) {
+  connect();
+  carry();
+  const Event event = only(client_);
+  EXPECT_EQ(event.type, EventType::kRejected);
+  EXPECT_EQ(event.status, static_cast<int>(Reason::kInvalidServiceId));
+  EXPECT_EQ(server_.connection_count(), 0u);
+}
+
+TEST_F(ManagerTest, RequestForAPortThatWasJustClosedWaitsForTheNextListener) {
+  ASSERT_TRUE(server_.destroy(listen(), clock_.now()));
+  connect();
+  EXPECT_EQ(carry(), 1u) << "no answer yet";
+  const Handle second = listen();
+  EXPECT_EQ(only(server_).listener, second);
+}
+
+TEST_F(ManagerTest, RequestForAPortThatWasJustClosedIsRefusedInTheEnd) {
+  ASSERT_TRUE(server_.destroy(listen(), clock_.now()));
+  connect();
+  carry();
+  const Instant start = clock_.now();
+  wait();
+  carry();
+  EXPECT_EQ(only(client_).status, static_cast<int>(Reason::kInvalidServiceId));
+  EXPECT_EQ(clock_.now() - start, std::chrono::seconds(1));
+  clock_.advance(std::chrono::seconds(20));
+  connect();
+  carry();
+  EXPECT_EQ(only(client_).type, EventType::kRejected) << "closed long ago: at once";
+}
+
+TEST_F(ManagerTest, RequestThatItsSenderGivesUpIsNotKept) {
+  ASSERT_TRUE(server_.destroy(listen(), clock_.now()));
+  const Handle client = connect();
+  carry();
+  ASSERT_TRUE(client_.destroy(client, clock_.now()));
+  carry();
+  listen();
+  EXPECT_TRUE(server_.take_events().empty());
+}
+
+TEST_F(ManagerTest, ProgramRejectsWithItsData) {
+  listen();
+  connect();
+  carry();
+  const Event request = only(server_);
+  ASSERT_TRUE(server_.reject(request.id, 28, bytes_of("no"), clock_.now()));
+  carry();
+  const Event event = only(client_);
+  EXPECT_EQ(event.type, EventType::kRejected);
+  EXPECT_EQ(event.status, 28);
+  EXPECT_EQ(text_of(event, 2), "no");
+}
+
+TEST_F(ManagerTest, RejectionThatIsLostIsRepeatedForARepeatedRequest) {
+  listen();
+  connect();
+  carry();
+  const Event request = only(server_);
+  ASSERT_TRUE(server_.reject(request.id, 28, {}, clock_.now()));
+  EXPECT_EQ(server_.take_datagrams().size(), 1u);  // lost
+  ASSERT_TRUE(server_.destroy(request.id, clock_.now()));
+  wait();
+  carry();
+  EXPECT_EQ(only(client_).type, EventType::kRejected);
+  EXPECT_TRUE(server_.take_events().empty()) << "no second request";
+}
+
+TEST_F(ManagerTest, SlowProgramPutsItsPeerOff) {
+  listen();
+  connect();
+  carry();
+  const Event request = only(server_);
+  const Instant first = client_.deadline();
+  wait();  // the client repeats its request
+  EXPECT_EQ(carry(), 2u) << "the request, and an MRA";
+  EXPECT_TRUE(server_.take_events().empty());
+  EXPECT_GT(client_.deadline() - first, std::chrono::seconds(60));
+  ASSERT_TRUE(server_.accept(request.id, kOwn(200), {}, clock_.now()));
+  carry();
+  EXPECT_EQ(only(client_).type, EventType::kConnectResponse);
+}
+
+TEST_F(ManagerTest, PeerThatNeverAnswersIsUnreachable) {
+  const Handle client = connect();
+  for (int i = 0; i <= 15; ++i) {
+    EXPECT_EQ(client_.take_datagrams().size(), 1u) << i;
+    EXPECT_TRUE(client_.take_events().empty());
+    wait();
+  }
+  const Event event = only(client_);
+  EXPECT_EQ(event.type, EventType::kUnreachable);
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+  ASSERT_TRUE(client_.destroy(client, clock_.now()));
+  wait();
+  EXPECT_EQ(client_.connection_count(), 0u);
+}
+
+TEST_F(ManagerTest, LostRtuIsSentAgain) {
+  listen();
+  const Handle client = connect();
+  carry();
+  const Event request = only(server_);
+  ASSERT_TRUE(server_.accept(request.id, kOwn(200), {}, clock_.now()));
+  carry();
+  only(client_);
+  ASSERT_TRUE(client_.confirm(client));
+  EXPECT_EQ(client_.take_datagrams().size(), 1u);  // lost
+  wait();
+  carry();
+  EXPECT_EQ(only(server_).type, EventType::kEstablished);
+  EXPECT_EQ(server_.deadline(), Instant::never());
+}
+
+TEST_F(ManagerTest, MessageOnTheQpIsAnEarlyRtu) {
+  listen();
+  connect();
+  carry();
+  const Event request = only(server_);
+  ASSERT_TRUE(server_.accept(request.id, kOwn(200), {}, clock_.now()));
+  ASSERT_TRUE(server_.note_established(request.id));
+  EXPECT_EQ(only(server_).type, EventType::kEstablished);
+  ASSERT_TRUE(server_.note_established(request.id));
+  EXPECT_TRUE(server_.take_events().empty()) << "only once";
+}
+
+TEST_F(ManagerTest, DisconnectsAndLeavesTimewait) {
+  listen();
+  const Ends ends = establish();
+  ASSERT_TRUE(client_.disconnect(ends.client, clock_.now()));
+  carry();
+  EXPECT_EQ(only(client_).type, EventType::kDisconnected);
+  EXPECT_EQ(only(server_).type, EventType::kDisconnected);
+  EXPECT_TRUE(server_.disconnect(ends.server, clock_.now())) << "the other end may do so, too";
+  EXPECT_EQ(carry(), 0u);
+  wait();
+  EXPECT_EQ(only(client_).type, EventType::kTimewaitExit);
+  EXPECT_EQ(only(server_).type, EventType::kTimewaitExit);
+}
+
+TEST_F(ManagerTest, BothDisconnectAtOnce) {
+  listen();
+  const Ends ends = establish();
+  ASSERT_TRUE(client_.disconnect(ends.client, clock_.now()));
+  ASSERT_TRUE(server_.disconnect(ends.server, clock_.now()));
+  carry();
+  EXPECT_EQ(only(client_).type, EventType::kDisconnected);
+  EXPECT_EQ(only(server_).type, EventType::kDisconnected);
+}
+
+TEST_F(ManagerTest, DestroyedIdOfAConnectionTellsThePeerEvenIfTheFirstDreqIsLost) {
+  listen();
+  const Ends ends = establish();
+  ASSERT_TRUE(client_.destroy(ends.client, clock_.now()));
+  EXPECT_EQ(client_.find(ends.client), nullptr);
+  EXPECT_EQ(client_.take_datagrams().size(), 1u);  // lost
+  wait();
+  carry();
+  EXPECT_EQ(only(server_).type, EventType::kDisconnected);
+  EXPECT_TRUE(client_.take_events().empty()) << "nobody has the id";
+  wait();
+  EXPECT_EQ(client_.connection_count(), 0u);
+}
+
+TEST_F(ManagerTest, DreqOfAnUnknownConnectionIsAnswered) {
+  const Mad dreq = build({9, Dreq{.local_id = 3, .remote_id = 4, .remote_qpn = 5}});
+  server_.receive(ipv4(1), ipv4(2), dreq, clock_.now());
+  const auto sent = server_.take_datagrams();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(std::get<Drep>(parse(sent[0].mad)->body).remote_id, 3u);
+}
+
+TEST_F(ManagerTest, StrangersChangeNothing) {
+  listen();
+  const Ends ends = establish();
+  const Connection* const connection = server_.find(ends.server);
+  const Mad dreq = build({9, Dreq{connection->remote_id, connection->local_id, 200}});
+  server_.receive(ipv4(3), ipv4(2), dreq, clock_.now());
+  EXPECT_EQ(server_.find(ends.server)->state, State::kEstablished);
+  EXPECT_TRUE(server_.take_events().empty());
+  server_.receive(ipv4(1), ipv4(2), dreq, clock_.now());
+  EXPECT_EQ(only(server_).type, EventType::kDisconnected) << "the same MAD of the peer counts";
+}
+
+TEST_F(ManagerTest, SenderThatLiesAboutItsAddressIsRefused) {
+  listen();
+  connect();
+  const auto sent = client_.take_datagrams();
+  server_.receive(ipv4(3), ipv4(2), sent.at(0).mad, clock_.now());
+  EXPECT_TRUE(server_.take_events().empty());
+  EXPECT_EQ(server_.connection_count(), 1u) << "the listener";
+}
+
+TEST_F(ManagerTest, BacklogLimitsWhatPeersCanMake) {
+  const Handle listener = listen(2);
+  for (std::uint32_t i = 0; i < 5; ++i) connect(100 + i);
+  carry();
+  EXPECT_EQ(server_.find(listener)->pending, 2u);
+  const auto requests = server_.take_events();
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(client_.take_events().size(), 3u) << "refused";
+  server_.note_delivered(requests[0].id);
+  connect(200);
+  carry();
+  EXPECT_EQ(server_.take_events().size(), 1u) << "room again";
+}
+
+TEST_F(ManagerTest, DestroyedListenerRefusesWhatItsProgramHasNotHeardOf) {
+  const Handle listener = listen();
+  connect();
+  carry();
+  ASSERT_TRUE(server_.destroy(listener, clock_.now()));
+  carry();
+  EXPECT_EQ(only(client_).type, EventType::kRejected);
+  wait();
+  wait();
+  EXPECT_EQ(server_.connection_count(), 0u);
+}
+
+TEST_F(ManagerTest, NewRequestForAQpThatIsConnectedEndsTheOldConnection) {
+  listen();
+  const Ends ends = establish(100);
+  ASSERT_TRUE(client_.destroy(ends.client, clock_.now()));
+  (void)client_.take_datagrams();  // lost: the server does not know
+  connect(100);
+  const auto sent = client_.take_datagrams();
+  for (const Datagram& each : sent) server_.receive(each.from, each.to, each.mad, clock_.now());
+  carry();
+  const Event refused = only(client_);
+  EXPECT_EQ(refused.type, EventType::kRejected);
+  EXPECT_EQ(refused.status, static_cast<int>(Reason::kStaleConnection));
+  EXPECT_EQ(only(server_).type, EventType::kDisconnected);
+}
+
+TEST_F(ManagerTest, PortsBelongToOneIdUnlessBothShare) {
+  const Handle first = *server_.create();
+  const Handle second = *server_.create();
+  ASSERT_TRUE(server_.bind(first, {ipv4(2), 80}));
+  EXPECT_EQ(server_.bind(second, {{}, 80}).error().code, EADDRINUSE);
+  EXPECT_EQ(server_.bind(second, {ipv4(9), 80}).error().code, EADDRNOTAVAIL);
+  ASSERT_TRUE(server_.share_port(first, true));
+  ASSERT_TRUE(server_.share_port(second, true));
+  ASSERT_TRUE(server_.bind(second, {{}, 80}));
+  EXPECT_EQ(server_.listen(first, 1).error().code, EADDRINUSE) << "a listener shares with nobody";
+  ASSERT_TRUE(server_.destroy(second, clock_.now()));
+  EXPECT_TRUE(server_.listen(first, 1));
+}
+
+TEST_F(ManagerTest, CommandsInTheWrongStateAreRefused) {
+  const Handle id = *client_.create();
+  EXPECT_EQ(client_.connect(id, {}, {}, clock_.now()).error().code, EINVAL);
+  EXPECT_EQ(client_.accept(id, {}, {}, clock_.now()).error().code, EINVAL);
+  EXPECT_EQ(client_.confirm(id).error().code, EINVAL);
+  EXPECT_EQ(client_.reject(id, 28, {}, clock_.now()).error().code, EINVAL);
+  EXPECT_EQ(client_.disconnect(id, clock_.now()).error().code, EINVAL);
+  EXPECT_EQ(client_.note_established(id).error().code, EINVAL);
+  EXPECT_EQ(client_.qp_attributes(id).error().code, EINVAL);
+  EXPECT_EQ(client_.listen(id + 1, 1).error().code, ENOENT);
+  EXPECT_EQ(
+      client_.resolve(id, {}, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, 1}).error().code,
+      ENODEV);
+  ASSERT_TRUE(client_.resolve(id, {}, {ipv4(2), 1}));
+  const std::vector<std::byte> data(kUserReqBytes + 1);
+  EXPECT_EQ(client_.connect(id, {}, data, clock_.now()).error().code, EINVAL);
+  EXPECT_TRUE(client_.connect(id, {}, std::span(data).first(kUserReqBytes), clock_.now()));
+}
+
+TEST_F(ManagerTest, ConnectionsAreLimited) {
+  for (std::size_t i = 0; i < kConnectionsMax; ++i) ASSERT_TRUE(server_.create());
+  EXPECT_EQ(server_.create().error().code, ENOMEM);
+}
+
+}  // namespace
+}  // namespace pvrdma::cm::test

@@ -1,0 +1,341 @@
+// The commands of rdma_cm files on ids.
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <numeric>
+
+#include "standin/cm_file.h"
+
+namespace pvrdma::standin {
+namespace {
+
+constexpr std::size_t kIdsMax = 4096;  // of one process
+constexpr std::uint8_t kPort = 1;
+constexpr std::uint16_t kDefaultPkey = 0xffff;
+constexpr std::uint8_t kHopLimit = 64;
+constexpr std::uint8_t kVendorOption = 35;  // a reason of a REJ that programs may give, too
+
+Failure too_short() {
+  return fail(EINVAL, "the command is shorter than its struct");
+}
+
+// Nothing: neither IPv4 nor IPv6.
+std::optional<cm::Endpoint> endpoint_of(const sockaddr_in6& address) {
+  cm::Endpoint endpoint;
+  endpoint.port = ntohs(address.sin6_port);
+  if (address.sin6_family == AF_INET6) {
+    std::copy_n(address.sin6_addr.s6_addr, endpoint.ip.size(), endpoint.ip.begin());
+    return endpoint;
+  }
+  if (address.sin6_family != AF_INET) return std::nullopt;
+  sockaddr_in v4;
+  std::memcpy(&v4, &address, sizeof(v4));
+  if (v4.sin_addr.s_addr == INADDR_ANY) return endpoint;
+  endpoint.ip[10] = endpoint.ip[11] = 0xff;
+  std::memcpy(endpoint.ip.data() + 12, &v4.sin_addr, sizeof(v4.sin_addr));
+  return endpoint;
+}
+
+sockaddr_in6 address_of(const cm::Endpoint& endpoint) {
+  sockaddr_in6 address{};
+  if (!cm::is_ipv4(endpoint.ip) && endpoint.ip != cm::Gid{}) {
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(endpoint.port);
+    std::copy(endpoint.ip.begin(), endpoint.ip.end(), address.sin6_addr.s6_addr);
+    return address;
+  }
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(endpoint.port);
+  std::memcpy(&v4.sin_addr, endpoint.ip.data() + 12, sizeof(v4.sin_addr));
+  std::memcpy(&address, &v4, sizeof(v4));
+  return address;
+}
+
+cm::Parameters parameters_of(const rdma_ucm_conn_param& param) {
+  return {.qpn = param.qp_num & 0xff'ffff,
+          .responder_resources = param.responder_resources,
+          .initiator_depth = param.initiator_depth,
+          .retry_count = std::min<std::uint8_t>(param.retry_count, 7),
+          .rnr_retry = std::min<std::uint8_t>(param.rnr_retry_count, 7),
+          .flow_control = param.flow_control != 0,
+          .srq = param.srq != 0};
+}
+
+std::span<const std::byte> private_data_of(const rdma_ucm_conn_param& param) {
+  return std::as_bytes(std::span(param.private_data).first(param.private_data_len));
+}
+
+ib_user_path_rec path_of(const cm::Connection& connection) {
+  ib_user_path_rec path{};
+  std::copy(connection.local.ip.begin(), connection.local.ip.end(), path.sgid);
+  std::copy(connection.remote.ip.begin(), connection.remote.ip.end(), path.dgid);
+  path.reversible = 1;
+  path.mtu = connection.mtu;
+  path.pkey = htons(kDefaultPkey);
+  path.hop_limit = kHopLimit;
+  path.numb_path = 1;
+  path.mtu_selector = 2;  // exactly
+  path.rate_selector = 2;
+  path.packet_life_time_selector = 2;
+  path.packet_life_time = 16;
+  return path;
+}
+
+}  // namespace
+
+Result<> CmFile::create_id(const CmCommand& command, UverbsAnswer& answer) {
+  rdma_ucm_create_id request;
+  if (!command.read(request)) return too_short();
+  if (request.ps != RDMA_PS_TCP || request.qp_type != IBV_QPT_RC)
+    return fail(EPROTONOSUPPORT,
+                fmt::format("port space {:#x}: only connections by RC (RDMA_PS_TCP) are known",
+                            static_cast<std::uint16_t>(request.ps)));
+  const std::size_t count =
+      std::accumulate(siblings_.begin(), siblings_.end(), std::size_t{0},
+                      [](std::size_t sum, const auto& file) { return sum + (file ? file->id_count() : 0); });
+  if (count >= kIdsMax) return fail(ENOMEM, fmt::format("the process has {} ids", count));
+  const auto made = manager().create();
+  if (!made) return Failure(made.error());
+  ids_[*made] = {.uid = request.uid};
+  service_.set_owner(*made, this);
+  answer.response_address = request.response;
+  answer.put(command, rdma_ucm_create_id_resp{.id = *made});
+  return {};
+}
+
+Result<> CmFile::destroy_id(const CmCommand& command, UverbsAnswer& answer) {
+  rdma_ucm_destroy_id request;
+  if (!command.read(request)) return too_short();
+  const auto id = id_of(request.id);
+  if (!id) return Failure(id.error());
+  const std::uint32_t reported = (*id)->events_reported;
+  drop_events_of(request.id);
+  ids_.erase(request.id);
+  service_.set_owner(request.id, nullptr);
+  if (auto done = manager().destroy(request.id, Instant::now()); !done) return done;
+  answer.response_address = request.response;
+  answer.put(command, rdma_ucm_destroy_id_resp{.events_reported = reported});
+  return {};
+}
+
+Result<> CmFile::bind_ip(const CmCommand& command) {
+  rdma_ucm_bind_ip request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  const auto endpoint = endpoint_of(request.addr);
+  if (!endpoint) return fail(EINVAL, fmt::format("an address of family {}", request.addr.sin6_family));
+  return manager().bind(request.id, *endpoint);
+}
+
+Result<> CmFile::resolve_ip(const CmCommand& command) {
+  rdma_ucm_resolve_ip request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  const auto destination = endpoint_of(request.dst_addr);
+  const auto source = request.src_addr.sin6_family == 0 ? cm::Endpoint{} : endpoint_of(request.src_addr);
+  if (!destination || !source) return fail(EINVAL, "an address that is neither IPv4 nor IPv6");
+  if (auto done = manager().resolve(request.id, *source, *destination); !done) return done;
+  put_simple(request.id, kCmAddrResolved);
+  return {};
+}
+
+Result<> CmFile::resolve_route(const CmCommand& command) {
+  rdma_ucm_resolve_route request;
+  if (!command.read(request)) return too_short();
+  const auto id = id_of(request.id);
+  if (!id) return Failure(id.error());
+  const cm::Connection* const connection = manager().find(request.id);
+  if (connection == nullptr || connection->state != cm::State::kResolved || (*id)->has_route)
+    return fail(EINVAL, "the id is in no state to resolve a route");
+  (*id)->has_route = true;
+  put_simple(request.id, kCmRouteResolved);
+  return {};
+}
+
+Result<> CmFile::query_route(const CmCommand& command, UverbsAnswer& answer) {
+  rdma_ucm_query request;
+  if (!command.read(request)) return too_short();
+  const auto id = id_of(request.id);
+  if (!id) return Failure(id.error());
+  const cm::Connection* const connection = manager().find(request.id);
+  if (connection == nullptr) return fail(ENOENT, fmt::format("there is no id {}", request.id));
+  rdma_ucm_query_route_resp out{};
+  out.src_addr = address_of(connection->local);
+  out.dst_addr = address_of(connection->remote);
+  out.ibdev_index = UINT32_MAX;  // unknown: librdmacm looks for the GUID
+  if (connection->local.ip != cm::Gid{}) {
+    out.node_guid = service_.adapter().device().caps().node_guid.raw;
+    out.port_num = kPort;
+    out.ib_route[0] = path_of(*connection);
+    out.num_paths = (*id)->has_route || connection->local_id != 0 ? 1 : 0;
+  }
+  answer.response_address = request.response;
+  answer.put(command, out);
+  return {};
+}
+
+Result<> CmFile::connect(const CmCommand& command) {
+  rdma_ucm_connect request;
+  if (!command.read(request, offsetof(rdma_ucm_connect, ece))) return too_short();
+  const auto id = id_of(request.id);
+  if (!id) return Failure(id.error());
+  if (!(*id)->has_route || request.conn_param.valid == 0)
+    return fail(EINVAL, "the id is in no state to connect");
+  return manager().connect(request.id, parameters_of(request.conn_param), private_data_of(request.conn_param),
+                           Instant::now());
+}
+
+Result<> CmFile::listen(const CmCommand& command) {
+  rdma_ucm_listen request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  return manager().listen(request.id, request.backlog);
+}
+
+// Without parameters it is the consent of the active end.
+Result<> CmFile::accept(const CmCommand& command) {
+  rdma_ucm_accept request;
+  if (!command.read(request, offsetof(rdma_ucm_accept, ece))) return too_short();
+  const auto id = id_of(request.id);
+  if (!id) return Failure(id.error());
+  if (request.conn_param.valid == 0) return manager().confirm(request.id);
+  if (auto done = manager().accept(request.id, parameters_of(request.conn_param),
+                                   private_data_of(request.conn_param), Instant::now());
+      !done)
+    return done;
+  (*id)->uid = request.uid;
+  return {};
+}
+
+Result<> CmFile::reject(const CmCommand& command) {
+  rdma_ucm_reject request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  constexpr auto kConsumer = static_cast<std::uint8_t>(cm::Reason::kConsumer);
+  const std::uint8_t reason = request.reason == 0 ? kConsumer : request.reason;
+  if (reason != kConsumer && reason != kVendorOption)
+    return fail(EINVAL, fmt::format("programs cannot reject with reason {}", reason));
+  const auto data = std::as_bytes(std::span(request.private_data).first(request.private_data_len));
+  return manager().reject(request.id, reason, data, Instant::now());
+}
+
+Result<> CmFile::disconnect(const CmCommand& command) {
+  rdma_ucm_disconnect request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  return manager().disconnect(request.id, Instant::now());
+}
+
+Result<> CmFile::init_qp_attr(const CmCommand& command, UverbsAnswer& answer) {
+  rdma_ucm_init_qp_attr request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  const cm::Connection* const connection = manager().find(request.id);
+  if (connection == nullptr || connection->local.ip == cm::Gid{})
+    return fail(EINVAL, "the id has no address of the adapter yet");
+  const auto attributes = manager().qp_attributes(request.id);
+  ib_uverbs_qp_attr out{};
+  out.qp_state = request.qp_state;
+  switch (request.qp_state) {
+    case IBV_QPS_INIT:
+      out.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+      out.port_num = kPort;
+      if (attributes) {
+        out.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+        if (attributes->max_dest_rd_atomic != 0)
+          out.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+      }
+      break;
+    case IBV_QPS_RTR: {
+      if (!attributes) return Failure(attributes.error());
+      out.qp_attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+      out.path_mtu = attributes->mtu;
+      out.dest_qp_num = attributes->remote_qpn;
+      out.rq_psn = attributes->rq_psn;
+      out.max_dest_rd_atomic = attributes->max_dest_rd_atomic;
+      std::copy(attributes->remote.begin(), attributes->remote.end(), out.ah_attr.grh.dgid);
+      const auto& gids = service_.adapter().gids();
+      out.ah_attr.grh.sgid_index =
+          static_cast<std::uint8_t>(std::ranges::find(gids, abi::Gid{attributes->local}) - gids.begin());
+      out.ah_attr.grh.hop_limit = kHopLimit;
+      out.ah_attr.is_global = 1;
+      out.ah_attr.port_num = kPort;
+      break;
+    }
+    case IBV_QPS_RTS:
+      if (!attributes) return Failure(attributes.error());
+      out.qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                         IBV_QP_MAX_QP_RD_ATOMIC;
+      out.sq_psn = attributes->sq_psn;
+      out.timeout = attributes->ack_timeout;
+      out.retry_cnt = attributes->retry_count;
+      out.rnr_retry = attributes->rnr_retry;
+      out.max_rd_atomic = attributes->max_rd_atomic;
+      break;
+    default:
+      return fail(EINVAL, fmt::format("there are no attributes for QP state {}", request.qp_state));
+  }
+  answer.response_address = request.response;
+  answer.put(command, out);
+  return {};
+}
+
+// Other options than a shared port change nothing here.
+Result<> CmFile::set_option(const CmCommand& command) {
+  rdma_ucm_set_option request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  if (command.appended.size() < request.optlen) return fail(EINVAL, "an option without its value");
+  if (request.level == RDMA_OPTION_IB && request.optname == RDMA_OPTION_IB_PATH) return {};
+  if (request.level != RDMA_OPTION_ID) return fail(ENOSYS, fmt::format("options of level {}", request.level));
+  switch (request.optname) {
+    case RDMA_OPTION_ID_REUSEADDR: {
+      int shared = 0;
+      if (request.optlen != sizeof(shared)) return fail(EINVAL, "REUSEADDR is an int");
+      std::memcpy(&shared, command.appended.data(), sizeof(shared));
+      return manager().share_port(request.id, shared != 0);
+    }
+    case RDMA_OPTION_ID_TOS:
+    case RDMA_OPTION_ID_AFONLY:
+    case RDMA_OPTION_ID_ACK_TIMEOUT:
+      return {};
+    default:
+      return fail(ENOSYS, fmt::format("option {}", request.optname));
+  }
+}
+
+Result<> CmFile::notify(const CmCommand& command) {
+  rdma_ucm_notify request;
+  if (!command.read(request)) return too_short();
+  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  if (request.event != IBV_EVENT_COMM_EST) return {};
+  return manager().note_established(request.id);
+}
+
+// The id comes to this file from another one of the process.
+Result<> CmFile::migrate_id(const CmCommand& command, UverbsAnswer& answer) {
+  rdma_ucm_migrate_id request;
+  if (!command.read(request)) return too_short();
+  CmFile* const from = request.fd < siblings_.size() ? siblings_[request.fd].get() : nullptr;
+  if (from == nullptr) return fail(EINVAL, fmt::format("the process has no rdma_cm file {}", request.fd));
+  const auto id = from->id_of(request.id);
+  if (!id) return Failure(id.error());
+  if (from != this) {
+    ids_[request.id] = **id;
+    for (const Waiting& each : from->events_) {
+      if (each.counted == request.id) queue(each);
+    }
+    from->drop_events_of(request.id);
+    from->ids_.erase(request.id);
+    service_.set_owner(request.id, this);
+  }
+  answer.response_address = request.response;
+  answer.put(command, rdma_ucm_migrate_resp{.events_reported = ids_.at(request.id).events_reported});
+  return {};
+}
+
+}  // namespace pvrdma::standin

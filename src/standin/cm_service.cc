@@ -1,0 +1,63 @@
+#include "standin/cm_service.h"
+
+#include <random>
+
+#include "standin/cm_file.h"
+
+namespace pvrdma::standin {
+
+Result<std::unique_ptr<CmService>> CmService::create(Adapter& adapter) {
+  auto gsi = GsiPort::create(adapter.device(), adapter.gids());
+  if (!gsi) return Failure(std::move(gsi.error()));
+  cm::Options options;
+  // The link-local one is no address that programs use.
+  for (std::size_t i = 1; i < adapter.gids().size(); ++i) options.addresses.push_back(adapter.gids()[i].raw);
+  options.ca_guid = adapter.device().caps().node_guid.to_host();
+  std::random_device chance;
+  options.seed = std::uint64_t{chance()} << 32 | chance();
+  return std::unique_ptr<CmService>(new CmService(adapter, std::move(*gsi), std::move(options)));
+}
+
+void CmService::set_owner(cm::Handle id, CmFile* file) {
+  if (file == nullptr) {
+    owners_.erase(id);
+  } else {
+    owners_[id] = file;
+  }
+}
+
+CmFile* CmService::owner(cm::Handle id) const {
+  const auto found = owners_.find(id);
+  return found == owners_.end() ? nullptr : found->second;
+}
+
+void CmService::take_datagrams() {
+  if (adapter_.is_lost()) return;
+  const auto taken = gsi_->take();
+  if (!taken) {
+    (void)adapter_.errno_of(taken.error());
+    return;
+  }
+  const Instant now = Instant::now();
+  for (const cm::Datagram& each : *taken) manager_.receive(each.from, each.to, each.mad, now);
+  flush();
+}
+
+void CmService::run_timers() {
+  manager_.run_timers(Instant::now());
+  flush();
+}
+
+void CmService::flush() {
+  for (const cm::Datagram& each : manager_.take_datagrams()) {
+    if (adapter_.is_lost()) break;
+    if (auto sent = gsi_->send(each); !sent) (void)adapter_.errno_of(sent.error());
+  }
+  for (cm::Event& event : manager_.take_events()) {
+    const bool is_request = event.type == cm::EventType::kConnectRequest;
+    CmFile* const file = owner(is_request ? event.listener : event.id);
+    if (file != nullptr) file->put(std::move(event));
+  }
+}
+
+}  // namespace pvrdma::standin
