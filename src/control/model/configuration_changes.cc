@@ -11,13 +11,15 @@ namespace {
 using schema::Json;
 using Members = std::map<std::string, Json>;
 
-// The members of `json` that are not objects themselves, and the empty objects, by their paths.
+// The members of `json` and of the objects in it, by their paths. An object is there as an empty one, so that
+// its end differs from that of its members.
 void flatten(const std::string& path, const Json& json, Members& members) {
   if (json.is_null()) return;
-  if (!json.is_object() || json.empty()) {
+  if (!json.is_object()) {
     members.emplace(path, json);
     return;
   }
+  if (!path.empty()) members.emplace(path, Json::object());
   for (const auto& [name, value] : json.items()) {
     flatten(path.empty() ? name : path + "/" + name, value, members);
   }
@@ -30,23 +32,15 @@ Members members_of(const T& object) {
   return members;
 }
 
-bool has_below(const Members& members, const std::string& path) {
-  const auto it = members.lower_bound(path + "/");
-  return it != members.end() && it->first.starts_with(path + "/");
-}
-
 std::vector<MemberChange> changed_members(const Members& before, const Members& after) {
   std::map<std::string, MemberChange> changes;
   for (const auto& [path, value] : before) {
     const auto it = after.find(path);
     if (it != after.end() && it->second == value) continue;
-    // An object that was empty and got members: those are the change.
-    if (value.is_object() && has_below(after, path)) continue;
     changes[path] = {path, value, it == after.end() ? Json(nullptr) : it->second};
   }
   for (const auto& [path, value] : after) {
-    if (before.contains(path) || (value.is_object() && has_below(before, path))) continue;
-    changes[path] = {path, nullptr, value};
+    if (!before.contains(path)) changes[path] = {path, nullptr, value};
   }
   std::vector<MemberChange> list;
   for (auto& [path, change] : changes) list.push_back(std::move(change));

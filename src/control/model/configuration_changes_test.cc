@@ -58,7 +58,7 @@ TEST_F(ChangesTest, NamesTheMembersThatDiffer) {
                           "\"10.0.0.1\""));
 }
 
-TEST_F(ChangesTest, AnObjectThatIsEmptyIsShownOnlyIfNothingBelowItIs) {
+TEST_F(ChangesTest, AnObjectIsAMemberBesideItsMembers) {
   after_.switches["DSwitch"].members["esx-01"];
   EXPECT_THAT(told(before_, after_), ElementsAre("dvs DSwitch changed: members/esx-01 null -> {}"));
   Inventory with_uplink = after_;
@@ -67,6 +67,10 @@ TEST_F(ChangesTest, AnObjectThatIsEmptyIsShownOnlyIfNothingBelowItIs) {
               ElementsAre("dvs DSwitch changed: members/esx-01/uplink1 null -> \"vmnic0\""));
   EXPECT_THAT(told(with_uplink, after_),
               ElementsAre("dvs DSwitch changed: members/esx-01/uplink1 \"vmnic0\" -> null"));
+  EXPECT_THAT(told(with_uplink, before_),
+              ElementsAre("dvs DSwitch changed: members/esx-01 {} -> null, members/esx-01/uplink1 "
+                          "\"vmnic0\" -> null"))
+      << "a host that leaves differs from one that loses its uplink";
 }
 
 TEST_F(ChangesTest, ShowsAllOfANewObjectAndOnlyTheNameOfARemovedOne) {
