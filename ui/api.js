@@ -4,9 +4,11 @@ const kPatienceMs = 10000;
 
 // `status` is HTTP's; 0: no whole answer arrived.
 export class Refusal extends Error {
-  constructor(message, status) {
+  constructor(message, status, { field, index } = {}) {
     super(message);
     this.status = status;
+    this.field = field;  // the member of the request's body that is wrong, if it is one
+    this.index = index;  // of a batch: the refused edit
   }
 }
 
@@ -20,6 +22,9 @@ export function headers(more = {}) {
   const secret = token.get();
   return secret ? { ...more, Authorization: `Bearer ${secret}` } : more;
 }
+
+// Of a batch without the name of the refused edit, which people have not written.
+const sentence_of = ({ error, index }) => (index === undefined ? error : error.replace(/^edit \d+, \S+ \S+: /, ''));
 
 export async function request(method, path, body, patience_ms = kPatienceMs) {
   let status = 0;
@@ -45,7 +50,7 @@ export async function request(method, path, body, patience_ms = kPatienceMs) {
   } catch {
     throw new Refusal(`The answer to ${method} ${path} (status ${status}) is not JSON: another program answers, or it was cut.`, 0);
   }
-  if (status >= 400) throw new Refusal(value.error ?? `${method} ${path}: status ${status}`, status);
+  if (status >= 400) throw new Refusal(sentence_of(value) ?? `${method} ${path}: status ${status}`, status, value);
   return value;
 }
 

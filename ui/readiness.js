@@ -5,7 +5,8 @@ import { edit_advanced } from './dialogs/advanced.js';
 import { edit_settings } from './dialogs/edit_settings.js';
 import { edit_firewall } from './dialogs/firewall.js';
 import { new_vm } from './dialogs/new_vm.js';
-import { add_host, edit_uplinks, new_switch } from './dialogs/switch.js';
+import { new_switch } from './dialogs/switch.js';
+import { manage_hosts } from './dialogs/switch_hosts.js';
 import { new_port_group } from './dialogs/port_group.js';
 import { add_vmkernel } from './dialogs/vmkernel.js';
 import { W } from './words.js';
@@ -40,10 +41,10 @@ export function lines(store) {
 function member(store, host) {
   const { dvs } = store.data;
   const found = dvs.flatMap((each) => each.members.filter((one) => one.host === host.name).map((one) => [each, one]));
-  if (found.length === 0) return dvs.length ? no('not a member', 'Add Host', () => add_host(store, dvs[0], [host])) : unknown('needs step 1');
-  const [of, one] = found[0];
+  if (found.length === 0) return dvs.length ? no('not a member', 'Add Host', () => manage_hosts(store, dvs[0], 'add', [host.name])) : unknown('needs step 1');
+  const [[of]] = found;
   const nics = found.flatMap(([, each]) => Object.values(each.uplinks)).filter(Boolean);
-  return nics.length ? yes(nics.join(', ')) : no('no uplink', 'Manage host', () => edit_uplinks(store, of, one));
+  return nics.length ? yes(nics.join(', ')) : no('no uplink', 'Manage host', () => manage_hosts(store, of, 'manage', [host.name]));
 }
 
 function tagged(store, host) {

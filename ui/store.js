@@ -14,6 +14,9 @@ const kTasks = 20;
 const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
+// Without what only dialogs use.
+const plain = (edits) => edits.map(({ method, path, body }) => ({ method, path, body }));
+
 export class Store {
   data = null;      // {version, hosts, dvs, vms, cluster, adapters}; null: nothing has arrived yet
   outside = '';     // why the daemon has no inventory: it is not a member of a cluster
@@ -99,14 +102,15 @@ export class Store {
     return this.data?.version.features?.includes(feature) ?? false;
   }
 
-  // Carries out edits [{method, path, body}], one after the other. `title` and `target` name the task. made(edit) is called for each
-  // that the daemon has carried out.
-  async edit(title, target, edits, made) {
+  // Carries out edits [{method, path, body}], all or none of them. `title` and `target` name the task.
+  async edit(title, target, edits) {
     const task = { title, target, state: 'running', at_ms: Date.now() };
     this.tasks = [task, ...this.tasks].slice(0, kTasks);
     this.#changed();
     try {
-      await this.#in_turn(edits, made);
+      const [edit] = edits;
+      if (edits.length === 1) await request(edit.method, edit.path, edit.body);
+      else await request('POST', '/v1/batch', { edits: plain(edits) });
       task.state = 'done';
     } catch (error) {
       task.state = 'refused';
@@ -117,18 +121,9 @@ export class Store {
     }
   }
 
-  async #in_turn(edits, made) {
-    let done = 0;
-    for (const edit of edits) {
-      try {
-        await request(edit.method, edit.path, edit.body);
-      } catch (error) {
-        if (done === 0 || !(error instanceof Refusal)) throw error;
-        throw new Refusal(`${error.message} (The first ${done} of ${edits.length} changes are made.)`, error.status);
-      }
-      made(edit);
-      done += 1;
-    }
+  // What the edits would change: {revision, changes, answers}.
+  rehearse(edits) {
+    return request('POST', '/v1/batch', { edits: plain(edits), dry_run: true });
   }
 
   async #ask() {

@@ -107,6 +107,22 @@ Json capture_schema(Components&) {
   return {{"type", "string"}, {"format", "binary"}};
 }
 
+std::string error_text(const ErrorAnswer& answer) {
+  Json json = schema::to_json(answer);
+  for (const char* name : {"field", "index"}) {
+    if (json[name].is_null()) json.erase(name);
+  }
+  return text_of(json);
+}
+
+ErrorAnswer error_from(const std::string& text) {
+  ErrorAnswer answer;
+  const auto json = schema::parse_object(text, 1);
+  schema::Reader reader;
+  if (json) read(reader, *json, answer);
+  return answer;
+}
+
 Json events_schema(Components&) {
   return {{"type", "string"}};
 }

@@ -13,6 +13,7 @@
 
 #include "adapters/faults.h"
 #include "api/router.h"
+#include "control/model/configuration_changes.h"
 #include "control/model/views.h"
 #include "control/plane/plane.h"
 #include "motion/checkpoint_service.h"
@@ -33,7 +34,21 @@ struct Version {
 };
 
 struct ErrorAnswer {
-  std::string_view error;
+  std::string error;
+  std::optional<std::string> field = std::nullopt;    // the body's member that is wrong
+  std::optional<std::uint64_t> index = std::nullopt;  // of a batch: the refused edit
+};
+// Members without a value are left out.
+std::string error_text(const ErrorAnswer& answer);
+// `text` is that of error_text().
+ErrorAnswer error_from(const std::string& text);
+
+// What a batch of edits is answered with.
+struct BatchAnswer {
+  bool dry_run = false;
+  std::uint64_t revision = 0;
+  std::vector<control::ObjectChange> changes;
+  std::vector<Json> answers;  // each edit's own
 };
 
 // --- Adapters and QPs ---
@@ -131,7 +146,21 @@ inline constexpr auto kObject<api::Version> = record("Version", field("version",
                                                      field("features", &api::Version::features));
 
 template <>
-inline constexpr auto kObject<api::ErrorAnswer> = record("Error", field("error", &api::ErrorAnswer::error));
+inline constexpr auto kObject<api::ErrorAnswer> =
+    record("Error", field("error", &api::ErrorAnswer::error).required(),
+           field("field", &api::ErrorAnswer::field)
+               .noted(R"("description": "The member of the body that is wrong, if it is one")"),
+           field("index", &api::ErrorAnswer::index)
+               .noted(R"("description": "Of a batch: the refused edit, from 0")"));
+
+template <>
+inline constexpr auto kObject<api::BatchAnswer> =
+    record("BatchAnswer", field("dry_run", &api::BatchAnswer::dry_run),
+           field("revision", &api::BatchAnswer::revision)
+               .noted(R"("description": "Has the edits; of a dry run: the one on which they were tried")"),
+           field("changes", &api::BatchAnswer::changes),
+           field("answers", &api::BatchAnswer::answers, ListRule<AnyRule>{})
+               .noted(R"("description": "What each edit would be answered with if it were alone")"));
 
 template <>
 inline constexpr auto kObject<motion::UpgradeReport> =

@@ -83,7 +83,10 @@ TEST(Answers, SurvivesTextThatIsNoUtf8) {
 }
 
 TEST(Answers, CarriesAnErrorsSentence) {
-  EXPECT_EQ(text_of(ErrorAnswer{"no \"x\""}), "{\"error\":\"no \\\"x\\\"\"}");
+  EXPECT_EQ(error_text({.error = "no \"x\""}), "{\"error\":\"no \\\"x\\\"\"}");
+  const ErrorAnswer whole{.error = "no", .field = "adapter.mac", .index = 3};
+  EXPECT_EQ(error_text(whole), R"({"error":"no","field":"adapter.mac","index":3})");
+  EXPECT_EQ(error_text(error_from(error_text(whole))), error_text(whole));
 }
 
 }  // namespace

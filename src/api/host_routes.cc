@@ -18,14 +18,15 @@ Error no_host(const std::string& host) {
   return no_such("host", host, "host");
 }
 
-Reply show_host(const control::Plane& plane, const control::Inventory& inventory, const std::string& name) {
+Reply show_host(const Configuration& configuration, const control::Inventory& inventory,
+                const std::string& name) {
   const auto it = inventory.hosts.find(name);
   if (it == inventory.hosts.end()) return refuse(no_host(name));
-  return ok(text_of(view_of(inventory, it->second, name == plane.host())));
+  return ok(text_of(view_of(inventory, it->second, name == configuration.host())));
 }
 
-Reply list_hosts(const control::Plane& plane) {
-  return ok(text_of(host_views(*plane.inventory(), plane.host())));
+Reply list_hosts(const Configuration& configuration) {
+  return ok(text_of(host_views(*configuration.inventory(), configuration.host())));
 }
 
 Reply show_advanced(const control::Inventory& inventory, const std::string& name) {
@@ -60,87 +61,90 @@ Reply list_rules(const control::Inventory& inventory, const std::string& host, c
                                               {name, "Outbound", kPvrdmaPort, kPvrdmaPort}}));
 }
 
-Reply add_vmk(control::Plane& plane, const std::string& host, const Call& call) {
+Reply add_vmk(const Configuration& configuration, const std::string& host, const Call& call) {
   const auto body = body_of<NewVmk>(call);
   if (!body) return refuse(body.error());
   return edit_and_show(
-      plane,
+      configuration,
       [&](control::Inventory& inventory) {
         return control::edits::add_vmk(inventory, host, body->name, body->address);
       },
-      [&](const control::Inventory& inventory) { return show_host(plane, inventory, host); });
+      [&](const control::Inventory& inventory) { return show_host(configuration, inventory, host); });
 }
 
-Reply set_vmk(control::Plane& plane, const std::string& host, const std::string& vmk, const Call& call) {
+Reply set_vmk(const Configuration& configuration, const std::string& host, const std::string& vmk,
+              const Call& call) {
   const auto body = body_of<VmkAddress>(call);
   if (!body) return refuse(body.error());
   return edit_and_show(
-      plane,
+      configuration,
       [&](control::Inventory& inventory) {
         return control::edits::set_vmk_address(inventory, host, vmk, body->address);
       },
-      [&](const control::Inventory& inventory) { return show_host(plane, inventory, host); });
+      [&](const control::Inventory& inventory) { return show_host(configuration, inventory, host); });
 }
 
-Reply set_firewall(control::Plane& plane, const std::string& host, const Call& call) {
+Reply set_firewall(const Configuration& configuration, const std::string& host, const Call& call) {
   const auto body = body_of<Firewall>(call);
   if (!body) return refuse(body.error());
   return edit_and_show(
-      plane,
+      configuration,
       [&](control::Inventory& inventory) {
         return control::edits::set_firewall(inventory, host, body->enabled);
       },
-      [&](const control::Inventory& inventory) { return show_host(plane, inventory, host); });
+      [&](const control::Inventory& inventory) { return show_host(configuration, inventory, host); });
 }
 
-Reply set_advanced(control::Plane& plane, const std::string& host, const Call& call) {
+Reply set_advanced(const Configuration& configuration, const std::string& host, const Call& call) {
   const auto body = body_of<AdvancedValue>(call);
   if (!body) return refuse(body.error());
   return edit_and_show(
-      plane,
+      configuration,
       [&](control::Inventory& inventory) {
         return control::edits::set_advanced(inventory, host, body->path, body->value);
       },
       [&](const control::Inventory& inventory) { return show_advanced(inventory, host); });
 }
 
-Reply set_ruleset(control::Plane& plane, const std::string& host, const std::string& name, const Call& call) {
+Reply set_ruleset(const Configuration& configuration, const std::string& host, const std::string& name,
+                  const Call& call) {
   const auto body = body_of<RulesetChange>(call);
   if (!body) return refuse(body.error());
   return edit_and_show(
-      plane,
+      configuration,
       [&](control::Inventory& inventory) {
         return control::edits::set_ruleset(inventory, host, name, body->enabled, body->allow_all);
       },
       [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
 
-Reply add_allowed(control::Plane& plane, const std::string& host, const std::string& name, const Call& call) {
+Reply add_allowed(const Configuration& configuration, const std::string& host, const std::string& name,
+                  const Call& call) {
   const auto body = body_of<Network>(call);
   if (!body) return refuse(body.error());
   return edit_and_show(
-      plane,
+      configuration,
       [&](control::Inventory& inventory) {
         return control::edits::add_allowed_ip(inventory, host, name, body->network);
       },
       [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
 
-Reply remove_allowed(control::Plane& plane, const std::string& host, const std::string& name,
+Reply remove_allowed(const Configuration& configuration, const std::string& host, const std::string& name,
                      const std::string& network) {
   return edit_and_show(
-      plane,
+      configuration,
       [&](control::Inventory& inventory) {
         return control::edits::remove_allowed_ip(inventory, host, name, network);
       },
       [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
 
-Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const std::string& host,
+Reply rdma_stats(const Configuration& configuration, const std::string& sysfs, const std::string& host,
                  const std::string& device) {
-  const auto inventory = plane.inventory();
+  const auto inventory = configuration.inventory();
   if (!inventory->hosts.contains(host)) return refuse(no_host(host));
-  if (host != plane.host()) {
+  if (host != configuration.host()) {
     return refuse(ErrorKind::kInvalid,
                   fmt::format("the counters of {} are read on its host, {}: ask the pvrdmad of {}", device,
                               host, host));
@@ -162,81 +166,92 @@ Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const st
 }  // namespace
 
 void add_host_routes(Router& router, const ApiParts& parts) {
-  // `handler` gets the plane, the host from the path, and the call.
+  // `handler` gets the configuration, the host from the path, and the call.
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
                        SchemaOf body, SchemaOf answer, auto handler, std::string_view required = {}) {
     router.add({method, path, summary, body, answer,
                 [plane = parts.plane, handler](const Call& call) {
-                  return handler(*plane, call.names.empty() ? "" : host_name(*plane, call.names[0]), call);
+                  const Configuration configuration(*plane, call.draft);
+                  return handler(configuration,
+                                 call.names.empty() ? "" : host_name(plane->host(), call.names[0]), call);
                 },
                 required, !required.empty(), /*of_cluster=*/true});
   };
   using Name = const std::string&;
 
   add("GET", "/v1/hosts", "All hosts", nullptr, schema_for<std::vector<control::HostView>>,
-      [](control::Plane& plane, Name, const Call&) { return list_hosts(plane); });
+      [](const Configuration& configuration, Name, const Call&) { return list_hosts(configuration); });
   add("GET", "/v1/hosts/{host}", "One host; the name self is the host that answers", nullptr,
-      schema_for<control::HostView>, [](control::Plane& plane, Name host, const Call&) {
-        return show_host(plane, *plane.inventory(), host);
+      schema_for<control::HostView>, [](const Configuration& configuration, Name host, const Call&) {
+        return show_host(configuration, *configuration.inventory(), host);
       });
   add("DELETE", "/v1/hosts/{host}", "Removes a host that is no longer there", nullptr, schema_for<Nothing>,
-      [](control::Plane& plane, Name host, const Call&) {
-        return edit_only(plane, [&](control::Inventory& inventory) {
+      [](const Configuration& configuration, Name host, const Call&) {
+        return edit_only(configuration, [&](control::Inventory& inventory) {
           return control::edits::remove_host(inventory, host);
         });
       });
   add("POST", "/v1/hosts/{host}/vmks", "Adds a VMkernel adapter", schema_for<NewVmk>,
-      schema_for<control::HostView>,
-      [](control::Plane& plane, Name host, const Call& call) { return add_vmk(plane, host, call); });
+      schema_for<control::HostView>, [](const Configuration& configuration, Name host, const Call& call) {
+        return add_vmk(configuration, host, call);
+      });
   add("DELETE", "/v1/hosts/{host}/vmks/{vmk}", "Removes a VMkernel adapter", nullptr, schema_for<Nothing>,
-      [](control::Plane& plane, Name host, const Call& call) {
-        return edit_only(plane, [&](control::Inventory& inventory) {
+      [](const Configuration& configuration, Name host, const Call& call) {
+        return edit_only(configuration, [&](control::Inventory& inventory) {
           return control::edits::remove_vmk(inventory, host, call.names[1]);
         });
       });
   add("PATCH", "/v1/hosts/{host}/vmks/{vmk}", "Changes the address of a VMkernel adapter",
       schema_for<VmkAddress>, schema_for<control::HostView>,
-      [](control::Plane& plane, Name host, const Call& call) {
-        return set_vmk(plane, host, call.names[1], call);
+      [](const Configuration& configuration, Name host, const Call& call) {
+        return set_vmk(configuration, host, call.names[1], call);
       });
   add("PATCH", "/v1/hosts/{host}/firewall",
       "Enables or disables the firewall; without it the rulesets have no effect", schema_for<Firewall>,
-      schema_for<control::HostView>,
-      [](control::Plane& plane, Name host, const Call& call) { return set_firewall(plane, host, call); });
+      schema_for<control::HostView>, [](const Configuration& configuration, Name host, const Call& call) {
+        return set_firewall(configuration, host, call);
+      });
   add("GET", "/v1/hosts/{host}/advanced", "Advanced settings", nullptr,
       schema_for<std::vector<AdvancedSetting>>,
-      [](control::Plane& plane, Name host, const Call&) { return show_advanced(*plane.inventory(), host); });
+      [](const Configuration& configuration, Name host, const Call&) {
+        return show_advanced(*configuration.inventory(), host);
+      });
   add("PUT", "/v1/hosts/{host}/advanced", "Sets an advanced setting; an empty value restores its default",
       schema_for<AdvancedValue>, schema_for<std::vector<AdvancedSetting>>,
-      [](control::Plane& plane, Name host, const Call& call) { return set_advanced(plane, host, call); });
+      [](const Configuration& configuration, Name host, const Call& call) {
+        return set_advanced(configuration, host, call);
+      });
   add("GET", "/v1/hosts/{host}/rulesets", "Firewall rulesets", nullptr,
       schema_for<std::vector<control::RulesetView>>,
-      [](control::Plane& plane, Name host, const Call&) { return list_rulesets(*plane.inventory(), host); });
+      [](const Configuration& configuration, Name host, const Call&) {
+        return list_rulesets(*configuration.inventory(), host);
+      });
   add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}", "Enables or disables a ruleset",
       schema_for<RulesetChange>, schema_for<control::RulesetView>,
-      [](control::Plane& plane, Name host, const Call& call) {
-        return set_ruleset(plane, host, call.names[1], call);
+      [](const Configuration& configuration, Name host, const Call& call) {
+        return set_ruleset(configuration, host, call.names[1], call);
       });
   add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "The ports that a ruleset opens", nullptr,
-      schema_for<std::vector<FirewallRule>>, [](control::Plane& plane, Name host, const Call& call) {
-        return list_rules(*plane.inventory(), host, call.names[1]);
+      schema_for<std::vector<FirewallRule>>,
+      [](const Configuration& configuration, Name host, const Call& call) {
+        return list_rules(*configuration.inventory(), host, call.names[1]);
       });
   add("POST", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network",
       schema_for<Network>, schema_for<control::RulesetView>,
-      [](control::Plane& plane, Name host, const Call& call) {
-        return add_allowed(plane, host, call.names[1], call);
+      [](const Configuration& configuration, Name host, const Call& call) {
+        return add_allowed(configuration, host, call.names[1], call);
       });
   add(
       "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Removes an allowed address or network",
       nullptr, schema_for<control::RulesetView>,
-      [](control::Plane& plane, Name host, const Call& call) {
-        return remove_allowed(plane, host, call.names[1], call.parameter("network"));
+      [](const Configuration& configuration, Name host, const Call& call) {
+        return remove_allowed(configuration, host, call.names[1], call.parameter("network"));
       },
       "network");
   add("GET", "/v1/hosts/{host}/rdma/{device}/stats", "Counters of an RDMA device of the host that answers",
       nullptr, schema_for<RdmaStats>,
-      [sysfs = parts.sysfs](control::Plane& plane, Name host, const Call& call) {
-        return rdma_stats(plane, sysfs, host, call.names[1]);
+      [sysfs = parts.sysfs](const Configuration& configuration, Name host, const Call& call) {
+        return rdma_stats(configuration, sysfs, host, call.names[1]);
       });
 }
 

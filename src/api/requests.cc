@@ -1,20 +1,31 @@
 #include "api/requests.h"
 
 #include <fmt/core.h>
+#include <utility>
 
 namespace pvrdma::api {
 namespace {
 
-constexpr int kDepthMax = 4;
+tl::unexpected<BodyMistake> invalid(std::string sentence, std::string field) {
+  return tl::unexpected(BodyMistake{{0, std::move(sentence), ErrorKind::kInvalid}, std::move(field)});
+}
 
 }  // namespace
 
-Result<schema::ParsedJson> parse_body(const Call& call) {
+BodyResult<schema::ParsedJson> parse_body(const Call& call, int depth_max) {
   if (call.body.empty()) return schema::ParsedJson::object();
-  auto json = schema::parse_object(call.body, kDepthMax);
-  if (!json)
-    return fail(ErrorKind::kInvalid, fmt::format("the body must be a JSON object: {}", json.error().message));
-  return json;
+  auto json = schema::parse_object(call.body, depth_max);
+  if (!json) return invalid(fmt::format("the body must be a JSON object: {}", json.error().message), "");
+  return *std::move(json);
+}
+
+tl::unexpected<BodyMistake> mistaken(const schema::Mistake& mistake) {
+  return invalid(sentence(mistake, "the body"), mistake.member);
+}
+
+void BodyRule::read(schema::Reader& reader, const schema::ParsedJson& json, std::string& out) const {
+  if (!json.is_object()) return reader.wrong(json, "an object", "has the wrong type: it takes an object");
+  out = json.dump();
 }
 
 }  // namespace pvrdma::api

@@ -5,10 +5,13 @@
 // Thread: values.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tl/expected.hpp>
+#include <vector>
 
 #include "adapters/captures.h"
 #include "adapters/faults.h"
@@ -23,16 +26,22 @@
 
 namespace pvrdma::api {
 
-// Error (EINVAL): the first mistake in the body. An empty body counts as an empty object.
-Result<schema::ParsedJson> parse_body(const Call& call);
+template <typename Body>
+using BodyResult = tl::expected<Body, BodyMistake>;
+
+inline constexpr int kBodyDepthMax = 4;
+
+// Error: the first mistake in the body. An empty body counts as an empty object.
+BodyResult<schema::ParsedJson> parse_body(const Call& call, int depth_max);
+tl::unexpected<BodyMistake> mistaken(const schema::Mistake& mistake);
 template <schema::Described Body>
-Result<Body> body_of(const Call& call) {
-  const auto json = parse_body(call);
-  if (!json) return Failure(json.error());
+BodyResult<Body> body_of(const Call& call, int depth_max = kBodyDepthMax) {
+  const auto json = parse_body(call, depth_max);
+  if (!json) return tl::unexpected<BodyMistake>(json.error());
   Body body;
   schema::Reader reader;
   read(reader, *json, body);
-  if (reader.failed()) return fail(ErrorKind::kInvalid, sentence(*reader.mistake(), "the body"));
+  if (reader.failed()) return mistaken(*reader.mistake());
   return body;
 }
 
@@ -93,9 +102,55 @@ struct Upgrade {
   std::uint32_t hardware_version = 0;
 };
 
+inline constexpr std::size_t kBatchEditsMax = 64;
+inline constexpr int kBatchDepthMax = kBodyDepthMax + 3;  // bodies of edits in a list in an object
+
+enum class EditMethod : std::uint8_t { kPost, kPut, kPatch, kDelete };
+
+struct BatchEdit {
+  EditMethod method{};
+  std::string path;
+  std::string body;  // an object in JSON; empty: it has none
+};
+
+struct BatchBody {
+  std::vector<BatchEdit> edits;
+  bool dry_run = false;
+};
+
+// The body of another request, kept as JSON text.
+struct BodyRule {
+  void read(schema::Reader& reader, const schema::ParsedJson& json, std::string& out) const;
+  Json schema(Components&) const { return {{"type", "object"}}; }
+};
+
 }  // namespace pvrdma::api
 
+namespace pvrdma {
+
+template <>
+inline constexpr std::array kWords<api::EditMethod>{
+    Word{"POST", api::EditMethod::kPost}, Word{"PUT", api::EditMethod::kPut},
+    Word{"PATCH", api::EditMethod::kPatch}, Word{"DELETE", api::EditMethod::kDelete}};
+
+}  // namespace pvrdma
+
 namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<api::BatchEdit> = request(
+    "Edit",
+    field("method", &api::BatchEdit::method, WordRule<api::EditMethod>{"method of an edit"}).required(),
+    field("path", &api::BatchEdit::path).required(R"("/v1/dvs")"),
+    field("body", &api::BatchEdit::body, api::BodyRule{}));
+
+template <>
+inline constexpr auto kObject<api::BatchBody> = request(
+    "Batch",
+    field("edits", &api::BatchBody::edits, ListRule<ObjectRule<api::BatchEdit>>{{}, api::kBatchEditsMax})
+        .required(),
+    field("dry_run", &api::BatchBody::dry_run)
+        .noted(R"("default": false, "description": "Nothing is changed")"));
 
 template <>
 inline constexpr auto kObject<api::Nothing> = request("Nothing");

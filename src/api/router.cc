@@ -51,7 +51,20 @@ Reply ok(std::string json) {
 }
 
 Reply refuse(int status, std::string_view sentence) {
-  return {status, text_of(ErrorAnswer{sentence}) + "\n"};
+  return {status, error_text({.error = std::string(sentence)}) + "\n"};
+}
+
+Reply refuse(const BodyMistake& mistake) {
+  ErrorAnswer answer{.error = mistake.message};
+  if (!mistake.field.empty()) answer.field = mistake.field;
+  return {status_of(mistake.kind), error_text(answer) + "\n"};
+}
+
+Reply refuse_edit(const Reply& refusal, std::size_t index, std::string_view edit) {
+  ErrorAnswer answer = error_from(refusal.text);
+  answer.error = fmt::format("edit {}, {}: {}", index, edit, answer.error);
+  answer.index = index;
+  return {refusal.status, error_text(answer) + "\n"};
 }
 
 Reply refuse(ErrorKind kind, std::string_view sentence) {
@@ -87,6 +100,10 @@ const Route* Router::find_stream(const std::vector<std::string_view>& path) cons
 std::size_t Router::binary_bytes_max(std::string_view method, std::string_view path) const {
   const Route* const route = find(method, segments(path));
   return route == nullptr ? 0 : route->binary_bytes_max;
+}
+
+bool Router::has(std::string_view method, std::string_view path) const {
+  return find(method, segments(path)) != nullptr;
 }
 
 bool Router::is_open(std::string_view method, std::string_view path) const {

@@ -65,6 +65,16 @@ Reply refuse(const Error& error);
 // For statuses that only HTTP knows: 401, 403, 413 ...
 Reply refuse(int status, std::string_view sentence);
 
+// A mistake in a request's body.
+struct BodyMistake : Error {
+  std::string field;  // the member's path, "adapter.mac"; empty: the whole body
+};
+Reply refuse(const BodyMistake& mistake);
+// The refusal of an edit of a batch, with its place, from 0. `edit` is "PUT /v1/dvs/DSwitch".
+Reply refuse_edit(const Reply& refusal, std::size_t index, std::string_view edit);
+
+struct Draft;  // configuration.h
+
 struct Call {
   Role role = Role::kAdministrator;
   std::string method;
@@ -73,6 +83,7 @@ struct Call {
   std::string body;
   std::atomic<int>* watchers = nullptr;  // how many the listener has now (watch.h); null: it does not matter
   std::vector<std::string> names;        // the values of the path's variables, in order; set by the router
+  const Draft* draft = nullptr;          // of the batch of this edit; null: it is alone
 
   std::string parameter(const std::string& name) const;  // empty if it was not given
 };
@@ -101,6 +112,7 @@ class Router {
   explicit Router(Membership membership) : membership_(membership) {}
 
   void add(Route route);
+  bool has(std::string_view method, std::string_view path) const;
   // HEAD is answered as GET; the caller leaves out the body.
   Reply answer(Call call) const;
   // The refusal of a request that the role does not permit. answer() makes it, too; a caller that asks before

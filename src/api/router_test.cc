@@ -198,6 +198,7 @@ const std::set<std::string> kRoutes{
     "PATCH /v1/dvs/{dvs}/portgroups/{portgroup}",
     "DELETE /v1/dvs/{dvs}/portgroups/{portgroup}",
     "GET /v1/watch",
+    "POST /v1/batch",
     "GET /v1/vms",
     "POST /v1/vms",
     "GET /v1/vms/{vm}",
@@ -400,7 +401,7 @@ TEST(Version, TellsTheHostTheRoleAndTheFeatures) {
   EXPECT_EQ(answer["api"], "v1");
   EXPECT_EQ(answer["host"], "esx-01");
   EXPECT_EQ(answer["role"], "read-only");
-  Json features{"watch", "faults"};
+  Json features{"watch", "batch", "faults"};
   if (!web::assets().empty()) features.push_back("web");
   EXPECT_EQ(answer["features"], features);
 }

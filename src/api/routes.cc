@@ -18,6 +18,7 @@ Json openapi_schema(Components&) {
 
 std::vector<std::string> features_of(const ApiParts& parts) {
   std::vector<std::string> features{"watch"};
+  if (parts.plane != nullptr) features.emplace_back("batch");
   if (parts.injects_faults) features.emplace_back("faults");
   if (!web::assets().empty()) features.emplace_back("web");
   return features;
@@ -35,6 +36,7 @@ Router make_router(const ApiParts& parts) {
   add_host_routes(router, parts);
   add_switch_routes(router, parts);
   add_vm_routes(router, parts);
+  add_batch_route(router, parts);
   add_motion_routes(router, parts);
   auto text = std::make_shared<std::string>();
   router.add({"GET", "/openapi.json", "This description", nullptr, openapi_schema, [text](const Call&) {
@@ -44,18 +46,18 @@ Router make_router(const ApiParts& parts) {
   return router;
 }
 
-std::string host_name(const control::Plane& plane, const std::string& name) {
-  return name == "self" ? plane.host() : name;
+std::string host_name(const std::string& own, const std::string& name) {
+  return name == "self" ? own : name;
 }
 
-Reply edit_and_show(control::Plane& plane, const control::Plane::Edit& edit,
+Reply edit_and_show(const Configuration& configuration, const control::Plane::Edit& edit,
                     const std::function<Reply(const control::Inventory&)>& show) {
-  if (const auto edited = plane.edit(edit); !edited) return refuse(edited.error());
-  return show(*plane.inventory());
+  if (const auto edited = configuration.edit(edit); !edited) return refuse(edited.error());
+  return show(*configuration.inventory());
 }
 
-Reply edit_only(control::Plane& plane, const control::Plane::Edit& edit) {
-  return edit_and_show(plane, edit, [](const control::Inventory&) { return ok("{}"); });
+Reply edit_only(const Configuration& configuration, const control::Plane::Edit& edit) {
+  return edit_and_show(configuration, edit, [](const control::Inventory&) { return ok("{}"); });
 }
 
 }  // namespace pvrdma::api

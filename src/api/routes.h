@@ -11,6 +11,7 @@
 #include "adapters/captures.h"
 #include "adapters/faults.h"
 #include "adapters/links.h"
+#include "api/configuration.h"
 #include "api/router.h"
 #include "control/plane/plane.h"
 #include "motion/checkpoint_service.h"
@@ -56,6 +57,7 @@ void add_cluster_routes(Router& router, const ApiParts& parts);
 void add_host_routes(Router& router, const ApiParts& parts);
 void add_switch_routes(Router& router, const ApiParts& parts);
 void add_vm_routes(Router& router, const ApiParts& parts);
+void add_batch_route(Router& router, const ApiParts& parts);
 void add_motion_routes(Router& router, const ApiParts& parts);
 
 // What not every daemon has.
@@ -64,13 +66,13 @@ std::vector<std::string> features_of(const ApiParts& parts);
 // Makes a router with all routes, and with /openapi.json, which describes them.
 Router make_router(const ApiParts& parts);
 
-// Resolves the host name in a path or body: "self" means this daemon's host.
-std::string host_name(const control::Plane& plane, const std::string& name);
+// Resolves the host name in a path or body: "self" means this daemon's host, whose name is `own`.
+std::string host_name(const std::string& own, const std::string& name);
 
 // Runs `edit`, then replies with the result of `show` for the new inventory.
-Reply edit_and_show(control::Plane& plane, const control::Plane::Edit& edit,
+Reply edit_and_show(const Configuration& configuration, const control::Plane::Edit& edit,
                     const std::function<Reply(const control::Inventory&)>& show);
 // Like edit_and_show(); the reply is an empty object.
-Reply edit_only(control::Plane& plane, const control::Plane::Edit& edit);
+Reply edit_only(const Configuration& configuration, const control::Plane::Edit& edit);
 
 }  // namespace pvrdma::api

@@ -19,67 +19,68 @@ Reply show_dvs(const control::Inventory& inventory, const std::string& name) {
   return ok(text_of(view_of(it->second)));
 }
 
-Reply edit_dvs(control::Plane& plane, const std::string& name, const control::Plane::Edit& edit) {
-  return edit_and_show(plane, edit,
+Reply edit_dvs(const Configuration& configuration, const std::string& name,
+               const control::Plane::Edit& edit) {
+  return edit_and_show(configuration, edit,
                        [&](const control::Inventory& inventory) { return show_dvs(inventory, name); });
 }
 
-Reply create_dvs(control::Plane& plane, const Call& call) {
+Reply create_dvs(const Configuration& configuration, const Call& call) {
   const auto body = body_of<control::edits::NewDvs>(call);
   if (!body) return refuse(body.error());
-  return edit_dvs(plane, body->name, [&](control::Inventory& inventory) {
+  return edit_dvs(configuration, body->name, [&](control::Inventory& inventory) {
     return control::edits::create_dvs(inventory, *body);
   });
 }
 
-Reply add_host(control::Plane& plane, const Call& call) {
+Reply add_host(const Configuration& configuration, const Call& call) {
   if (const auto body = body_of<Nothing>(call); !body) return refuse(body.error());
-  const std::string host = host_name(plane, call.names[1]);
-  return edit_dvs(plane, call.names[0], [&](control::Inventory& inventory) {
+  const std::string host = host_name(configuration.host(), call.names[1]);
+  return edit_dvs(configuration, call.names[0], [&](control::Inventory& inventory) {
     return control::edits::add_dvs_host(inventory, call.names[0], host);
   });
 }
 
-Reply remove_host(control::Plane& plane, const Call& call) {
-  const std::string host = host_name(plane, call.names[1]);
-  return edit_dvs(plane, call.names[0], [&](control::Inventory& inventory) {
+Reply remove_host(const Configuration& configuration, const Call& call) {
+  const std::string host = host_name(configuration.host(), call.names[1]);
+  return edit_dvs(configuration, call.names[0], [&](control::Inventory& inventory) {
     return control::edits::remove_dvs_host(inventory, call.names[0], host);
   });
 }
 
-Reply set_uplink(control::Plane& plane, const Call& call) {
+Reply set_uplink(const Configuration& configuration, const Call& call) {
   const auto body = body_of<Uplink>(call);
   if (!body) return refuse(body.error());
-  const std::string host = host_name(plane, call.names[1]);
-  return edit_dvs(plane, call.names[0], [&](control::Inventory& inventory) {
+  const std::string host = host_name(configuration.host(), call.names[1]);
+  return edit_dvs(configuration, call.names[0], [&](control::Inventory& inventory) {
     return control::edits::set_uplink(inventory, call.names[0], host, call.names[2], body->vmnic);
   });
 }
 
-Reply add_portgroup(control::Plane& plane, const Call& call) {
+Reply add_portgroup(const Configuration& configuration, const Call& call) {
   const auto body = body_of<NewPortGroup>(call);
   if (!body) return refuse(body.error());
-  return edit_dvs(plane, call.names[0], [&](control::Inventory& inventory) {
+  return edit_dvs(configuration, call.names[0], [&](control::Inventory& inventory) {
     return control::edits::add_portgroup(inventory, call.names[0], call.names[1], *body);
   });
 }
 
-Reply change_portgroup(control::Plane& plane, const Call& call) {
+Reply change_portgroup(const Configuration& configuration, const Call& call) {
   const auto body = body_of<control::edits::PortGroupChange>(call);
   if (!body) return refuse(body.error());
-  return edit_dvs(plane, call.names[0], [&](control::Inventory& inventory) {
+  return edit_dvs(configuration, call.names[0], [&](control::Inventory& inventory) {
     return control::edits::change_portgroup(inventory, call.names[0], call.names[1], *body);
   });
 }
 
-Reply remove_portgroup(control::Plane& plane, const Call& call) {
-  return edit_only(plane, [&](control::Inventory& inventory) {
+Reply remove_portgroup(const Configuration& configuration, const Call& call) {
+  return edit_only(configuration, [&](control::Inventory& inventory) {
     return control::edits::remove_portgroup(inventory, call.names[0], call.names[1]);
   });
 }
 
-Reply remove_dvs(control::Plane& plane, const Call& call) {
-  return edit_only(plane, [&](control::Inventory& inventory) {
+Reply remove_dvs(const Configuration& configuration, const Call& call) {
+  return edit_only(configuration, [&](control::Inventory& inventory) {
     return control::edits::delete_dvs(inventory, call.names[0]);
   });
 }
@@ -90,15 +91,22 @@ void add_switch_routes(Router& router, const ApiParts& parts) {
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
                        SchemaOf body, SchemaOf answer, auto handler) {
     router.add({method, path, summary, body, answer,
-                [plane = parts.plane, handler](const Call& call) { return handler(*plane, call); }, "", false,
+                [plane = parts.plane, handler](const Call& call) {
+                  return handler(Configuration(*plane, call.draft), call);
+                },
+                "", false,
                 /*of_cluster=*/true});
   };
   add("GET", "/v1/dvs", "All distributed switches", nullptr, schema_for<std::vector<control::DvsView>>,
-      [](control::Plane& plane, const Call&) { return ok(text_of(switch_views(*plane.inventory()))); });
+      [](const Configuration& configuration, const Call&) {
+        return ok(text_of(switch_views(*configuration.inventory())));
+      });
   add("POST", "/v1/dvs", "Makes a distributed switch", schema_for<control::edits::NewDvs>,
       schema_for<control::DvsView>, create_dvs);
   add("GET", "/v1/dvs/{dvs}", "One distributed switch", nullptr, schema_for<control::DvsView>,
-      [](control::Plane& plane, const Call& call) { return show_dvs(*plane.inventory(), call.names[0]); });
+      [](const Configuration& configuration, const Call& call) {
+        return show_dvs(*configuration.inventory(), call.names[0]);
+      });
   add("DELETE", "/v1/dvs/{dvs}", "Removes a switch that nothing uses", nullptr, schema_for<Nothing>,
       remove_dvs);
   add("PUT", "/v1/dvs/{dvs}/hosts/{host}", "Makes a host a member", schema_for<Nothing>,

@@ -22,12 +22,12 @@ Reply no_vm(const std::string& name) {
 }
 
 struct Sides {
-  control::Plane& plane;
+  Configuration configuration;
   snapshots::SnapshotSource& source;
 };
 
 bool is_here(const Sides& sides, const control::Vm& vm) {
-  return vm.adapter && vm.host == sides.plane.host();
+  return vm.adapter && vm.host == sides.configuration.host();
 }
 
 // The adapters that this host cannot serve, and why. If the shard does not answer, the list is empty: the
@@ -41,19 +41,21 @@ std::vector<adapters::AdapterTrouble> not_served(snapshots::SnapshotSource& sour
 Reply show_vm(const Sides& sides, const control::Inventory& inventory, const std::string& name) {
   const auto it = inventory.vms.find(name);
   if (it == inventory.vms.end()) return no_vm(name);
-  const auto troubles = not_served(sides.source, is_here(sides, it->second));
-  return ok(text_of(vm_view(inventory, it->second, sides.plane.host(), troubles)));
+  // A batch asks for nothing that may be slow.
+  const bool asks_shard = is_here(sides, it->second) && !sides.configuration.is_draft();
+  const auto troubles = not_served(sides.source, asks_shard);
+  return ok(text_of(vm_view(inventory, it->second, sides.configuration.host(), troubles)));
 }
 
 Reply list_vms(const Sides& sides) {
-  const auto inventory = sides.plane.inventory();
+  const auto inventory = sides.configuration.inventory();
   const bool any_here = std::ranges::any_of(
       inventory->vms, [&sides](const auto& entry) { return is_here(sides, entry.second); });
-  return ok(text_of(vm_views(*inventory, sides.plane.host(), not_served(sides.source, any_here))));
+  return ok(text_of(vm_views(*inventory, sides.configuration.host(), not_served(sides.source, any_here))));
 }
 
 Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane::Edit& edit) {
-  return edit_and_show(sides.plane, edit,
+  return edit_and_show(sides.configuration, edit,
                        [&](const control::Inventory& inventory) { return show_vm(sides, inventory, name); });
 }
 
@@ -62,7 +64,7 @@ Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane:
 // because a directory service may be slow, and other edits of this host would wait for it.
 Result<void> check_owner(const Sides& sides, const std::string& host, const std::string& vm,
                          const std::string& user, const std::string& group) {
-  if (host != sides.plane.host()) return {};
+  if (host != sides.configuration.host() || sides.configuration.is_rehearsed()) return {};
   auto owner = find_owner(user, group);
   if (owner) return {};
   return Failure(
@@ -73,7 +75,7 @@ Result<void> check_owner(const Sides& sides, const std::string& host, const std:
 // refuse.
 Result<void> check_changed_owner(const Sides& sides, const std::string& name,
                                  const control::edits::VmChange& change) {
-  const auto inventory = sides.plane.inventory();
+  const auto inventory = sides.configuration.inventory();
   const auto vm = inventory->vms.find(name);
   if (vm == inventory->vms.end() || !vm->second.adapter) return {};
   const control::VmAdapter& adapter = *vm->second.adapter;
@@ -84,7 +86,7 @@ Result<void> check_changed_owner(const Sides& sides, const std::string& name,
 Reply create_vm(const Sides& sides, const Call& call) {
   auto body = body_of<NewVmBody>(call);
   if (!body) return refuse(body.error());
-  body->host = host_name(sides.plane, body->host);
+  body->host = host_name(sides.configuration.host(), body->host);
   if (body->adapter) {
     const auto known = check_owner(sides, body->host, body->name, body->adapter->owner, body->adapter->group);
     if (!known) return refuse(known.error());
@@ -99,7 +101,7 @@ Reply create_vm(const Sides& sides, const Call& call) {
 Reply change_vm(const Sides& sides, const Call& call) {
   auto body = body_of<control::edits::VmChange>(call);
   if (!body) return refuse(body.error());
-  if (body->host) body->host = host_name(sides.plane, *body->host);
+  if (body->host) body->host = host_name(sides.configuration.host(), *body->host);
   if (body->host || body->owner || body->group) {
     if (const auto known = check_changed_owner(sides, call.names[0], *body); !known)
       return refuse(known.error());
@@ -112,7 +114,7 @@ Reply change_vm(const Sides& sides, const Call& call) {
 Reply add_adapter(const Sides& sides, const Call& call) {
   const auto body = body_of<control::edits::NewAdapter>(call);
   if (!body) return refuse(body.error());
-  const auto inventory = sides.plane.inventory();
+  const auto inventory = sides.configuration.inventory();
   if (const auto vm = inventory->vms.find(call.names[0]); vm != inventory->vms.end()) {
     const auto known = check_owner(sides, vm->second.host, call.names[0], body->owner, body->group);
     if (!known) return refuse(known.error());
@@ -131,31 +133,31 @@ Reply upgrade_vm(const Sides& sides, const Call& call) {
 }
 
 // For a VM that is moving to this host, answers as if it were here already.
-Reply launch(const control::Plane& plane, const Call& call, std::string (*render)(const VmLaunch&)) {
-  const auto inventory = plane.inventory();
+Reply launch(const Configuration& configuration, const Call& call, std::string (*render)(const VmLaunch&)) {
+  const auto inventory = configuration.inventory();
   const auto vm = inventory->vms.find(call.names[0]);
   const bool arrives =
-      vm != inventory->vms.end() && vm->second.motion && vm->second.motion->to == plane.host();
-  const auto parameters =
-      vm_launch(arrives ? control::with_arrivals(*inventory, plane.host()) : *inventory, call.names[0]);
+      vm != inventory->vms.end() && vm->second.motion && vm->second.motion->to == configuration.host();
+  const auto parameters = vm_launch(
+      arrives ? control::with_arrivals(*inventory, configuration.host()) : *inventory, call.names[0]);
   return parameters ? ok(render(*parameters)) : refuse(parameters.error());
 }
 
 // Only the VM's host knows which monitor its QEMU has.
 Reply launch_qemu(const Sides& sides, const Call& call) {
   const std::string incoming = call.parameter("incoming");
-  if (incoming.empty() || incoming == "false") return launch(sides.plane, call, qemu_args_json);
-  if (incoming == "file") return launch(sides.plane, call, restoring_qemu_args_json);
+  if (incoming.empty() || incoming == "false") return launch(sides.configuration, call, qemu_args_json);
+  if (incoming == "file") return launch(sides.configuration, call, restoring_qemu_args_json);
   if (incoming != "true")
     return refuse(ErrorKind::kInvalid, fmt::format("incoming must be true, false or file, not {}", incoming));
-  const auto inventory = sides.plane.inventory();
+  const auto inventory = sides.configuration.inventory();
   const auto it = inventory->vms.find(call.names[0]);
   if (it == inventory->vms.end()) return no_vm(call.names[0]);
   if (!is_here(sides, it->second)) {
     return refuse(ErrorKind::kConflict,
                   fmt::format("VM {} is on host {}: ask the daemon there", it->first, it->second.host));
   }
-  return launch(sides.plane, call, incoming_qemu_args_json);
+  return launch(sides.configuration, call, incoming_qemu_args_json);
 }
 
 }  // namespace
@@ -165,7 +167,7 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
                        SchemaOf body, SchemaOf answer, auto handler, std::string_view query = {}) {
     router.add({method, path, summary, body, answer,
                 [plane = parts.plane, &source = parts.source, handler](const Call& call) {
-                  return handler(Sides{*plane, source}, call);
+                  return handler(Sides{Configuration(*plane, call.draft), source}, call);
                 },
                 query, false, /*of_cluster=*/true});
   };
@@ -175,11 +177,11 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
       schema_for<control::VmView>, create_vm);
   add("GET", "/v1/vms/{vm}", "One VM", nullptr, schema_for<control::VmView>,
       [](const Sides& sides, const Call& call) {
-        return show_vm(sides, *sides.plane.inventory(), call.names[0]);
+        return show_vm(sides, *sides.configuration.inventory(), call.names[0]);
       });
   add("DELETE", "/v1/vms/{vm}", "Removes a VM that is off", nullptr, schema_for<Nothing>,
       [](const Sides& sides, const Call& call) {
-        return edit_only(sides.plane, [&](control::Inventory& inventory) {
+        return edit_only(sides.configuration, [&](control::Inventory& inventory) {
           return control::edits::delete_vm(inventory, call.names[0]);
         });
       });
@@ -200,7 +202,9 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
       "with incoming=file for one that restores it from a checkpoint",
       nullptr, schema_for<QemuArgs>, launch_qemu, "incoming");
   add("GET", "/v1/vms/{vm}/libvirt-xml", "Fragment of a libvirt domain", nullptr, schema_for<LibvirtXml>,
-      [](const Sides& sides, const Call& call) { return launch(sides.plane, call, libvirt_xml_json); });
+      [](const Sides& sides, const Call& call) {
+        return launch(sides.configuration, call, libvirt_xml_json);
+      });
 }
 
 }  // namespace pvrdma::api

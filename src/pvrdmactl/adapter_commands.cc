@@ -1,4 +1,4 @@
-// "adapter ...", "qp ...", "path ...", "stats" and "version": the state of this host.
+// "adapter ...", "qp ...", "path ...", "watch", "stats" and "version": the state of this host.
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -191,6 +191,10 @@ Section adapter_commands() {
                         .help = "list the connections with the path of each, and why",
                         .path = "/v1/paths",
                         .table = path_list},
+                       {.words = "watch",
+                        .help = "print what changes, as lines of JSON, until an interrupt",
+                        .path = "/v1/watch",
+                        .transfer = Transfer::kWatch},
                        {.words = "stats",
                         .help = "show the counters that are not 0",
                         .arguments = {only_adapter()},

@@ -73,6 +73,8 @@ enum class Transfer : std::uint8_t {
   kRestore,     // the end of the file follows the body
   kState,       // the end of the file is the body
   kSupport,     // the file is made from several answers
+  kEdits,       // the file has the edits of a batch
+  kWatch,       // no file: events are printed as they arrive
   kMotion,      // no file: the started motion is followed to its end
   kDomain,      // no file: standard input has a libvirt domain, whose adapter is made if necessary
 };
@@ -135,6 +137,7 @@ Section motion_commands();
 Section hca_commands();
 Section doctor_commands();
 Section support_commands();
+Section apply_commands();
 Command migrate_command();
 
 struct Grammar {

@@ -19,11 +19,13 @@
 #include "base/clean_text.h"
 #include "base/result.h"
 #include "pvrdmactl/api_client.h"
+#include "pvrdmactl/apply_command.h"
 #include "pvrdmactl/capture_file.h"
 #include "pvrdmactl/checkpoint_file.h"
 #include "pvrdmactl/checkpoint_stream.h"
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/endpoint.h"
+#include "pvrdmactl/event_lines.h"
 #include "pvrdmactl/follow_motion.h"
 #include "pvrdmactl/libvirt_hook.h"
 #include "pvrdmactl/output.h"
@@ -65,9 +67,31 @@ std::string environment(const char* name) {
 
 volatile std::sig_atomic_t interrupted = 0;
 
+void note_interrupts() {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
+}
+
+// Prints events until a signal or the output's reader ends it. The daemon ends it only when it stops.
+int watch(const Endpoint& endpoint, const Command& command, const Values& values) {
+  note_interrupts();
+  EventLines lines;
+  int code = kExitDone;
+  const auto done =
+      send(endpoint, make_request(command, values), [&](std::string_view piece) -> Result<void> {
+        const auto text = lines.take(piece);
+        if (!text) return Failure(text.error());
+        if (interrupted == 0) code = print(*text);
+        if (interrupted != 0 || code != kExitDone) return fail(EINTR, "interrupted");
+        return {};
+      });
+  if (interrupted != 0 || code != kExitDone) return code;
+  return done ? fail_with({0, "the daemon has ended the stream: is it being stopped?"}, kExitFailed)
+              : fail_with(done.error(), kExitFailed);
+}
+
 // Captures until the daemon, a signal or the file's reader ends it.
 int capture(const Endpoint& endpoint, const Command& command, const Values& values) {
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
+  note_interrupts();
   CaptureFile file(values.at(command.file));
   const auto done = send(endpoint, make_request(command, values), [&file](std::string_view piece) {
     auto taken = file.take(piece);
@@ -139,6 +163,14 @@ Result<std::string> send_state(const Endpoint& endpoint, const Command& command,
   return send(endpoint, request);
 }
 
+Result<std::string> send_edits(const Endpoint& endpoint, const Command& command, const Values& values) {
+  auto body = read_edits(values.at(command.file), values.contains("dry-run"));
+  if (!body) return Failure(std::move(body).error());
+  Request request = make_request(command, values);
+  request.body = *std::move(body);
+  return send(endpoint, request);
+}
+
 Result<std::string> prepare(const Endpoint& endpoint) {
   const std::string domain(std::istreambuf_iterator<char>(std::cin), {});
   const auto done =
@@ -161,6 +193,8 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
       return restore(endpoint, command, values);
     case Transfer::kState:
       return send_state(endpoint, command, values);
+    case Transfer::kEdits:
+      return send_edits(endpoint, command, values);
     case Transfer::kSupport:
       return support_bundle(values, get);
     case Transfer::kMotion: {
@@ -172,6 +206,7 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
     case Transfer::kDomain:
       return prepare(endpoint);
     case Transfer::kNone:
+    case Transfer::kWatch:
     case Transfer::kCapture:
       break;
   }
@@ -185,6 +220,7 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   if (auto completed = complete(command, invocation.values, get); !completed) {
     return fail_with(command, completed.error());
   }
+  if (command.transfer == Transfer::kWatch) return watch(endpoint, command, invocation.values);
   if (command.transfer == Transfer::kCapture) return capture(endpoint, command, invocation.values);
   const auto answer = answer_of(endpoint, command, invocation.values, get);
   if (!answer) return fail_with(command, answer.error());

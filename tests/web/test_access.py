@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,9 +18,19 @@ VIEWS = ["#/home", "#/hosts", "#/hosts/esx-01/summary", *(f"#/hosts/esx-01/confi
     "#/vms", "#/vms/VM-01/summary", "#/vms/VM-01/power-on", "#/about"]
 DIALOGS = [("#/networking", "New Distributed Switch"), (f"#/networking/{SWITCH}", "New Distributed Port Group"),
            (f"#/networking/{SWITCH}", f"Edit Settings of {PORTGROUP}"), (f"#/networking/{SWITCH}/configure/hosts", "Manage esx-01"),
+           (f"#/networking/{SWITCH}/configure/hosts", "Add and Manage Hosts"),
            ("#/hosts/esx-01/configure/vmkernel-adapters", "Add networking"), ("#/hosts/esx-01/configure/advanced", "Edit"),
            ("#/hosts/esx-01/configure/firewall", "Edit"), ("#/vms", "New Virtual Machine"), ("#/vms/VM-01", "Edit Settings"),
            ("#/vms/VM-01", "Upgrade VM Compatibility"), ("#/vms/VM-01", "Remove")]
+
+# What a wizard needs at its first steps; the defaults are good for the others.
+WIZARDS: dict[str, Callable[[Browser], None]] = {
+    "New Distributed Switch": lambda browser: browser.type("name", "Second"),
+    "New Distributed Port Group": lambda browser: browser.type("name", "Second"),
+    "New Virtual Machine": lambda browser: browser.type("name", "VM-43"),
+    "Add and Manage Hosts": lambda browser: browser.run("document.getElementById('field-task-manage').click()"),
+    "Manage esx-01": lambda browser: browser.choose("esx-01:uplink2", "none"),
+}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -36,6 +47,11 @@ def test_views_and_dialogs(browser: Browser, bridge: Bridge, theme: str) -> None
         browser.go(view)
         browser.click(button)
         found[f"{view} {button}"] = browser.violations()
+        if button in WIZARDS:
+            WIZARDS[button](browser)
+            while browser.step != "Ready to complete":
+                browser.next()
+                found[f"{view} {button} {browser.step}"] = browser.violations()
         browser.run("document.querySelector('dialog').close()")
         browser.settle()
     assert {view: violations for view, violations in found.items() if violations} == {}

@@ -15,11 +15,15 @@ from web.browser import Browser
 Fill = Callable[[Browser], None]
 
 
-def new_vm(**fields: str) -> Fill:
-    """Fills New VM."""
+def new_vm(name: str, hardware_version: str, protocol: str = "") -> Fill:
+    """Fills New Virtual Machine up to the step at which the adapter is refused."""
     def fill(browser: Browser) -> None:
-        for name, text in fields.items():
-            (browser.choose if name in ("hardware_version", "protocol", "network") else browser.type)(name, text)
+        browser.type("name", name)
+        browser.next()
+        browser.choose("hardware_version", hardware_version)
+        browser.next()
+        if protocol:
+            browser.choose("protocol", protocol)
     return fill
 
 
@@ -37,9 +41,9 @@ REFUSED: dict[str, tuple[str, str, Fill, tuple[str, ...]]] = {
     "a bad network": ("#/hosts/esx-01/configure/firewall", "Edit",
                       lambda browser: (browser.tick("allow_all", False), browser.type("allowed", "1.2.3.4/99"))[0],  # type: ignore[func-returns-value]
                       ("network", "firewall", "ruleset", "allowedip", "add", "-r", "pvrdma", "-i", "1.2.3.4/99")),
-    "RoCE v2 on 13": ("#/vms", "New Virtual Machine", new_vm(name="X", hardware_version="VM version 13", protocol="RoCE v2"), (*_VM, "--hw", "13", "--protocol", "v2")),
-    "hardware version 12": ("#/vms", "New Virtual Machine", new_vm(name="X", hardware_version="VM version 12"), (*_VM, "--hw", "12")),
-    "a VM's name taken": ("#/vms", "New Virtual Machine", new_vm(name="VM-01"), ("vm", "create", "VM-01", *_VM[3:], "--hw", "14")),
+    "RoCE v2 on 13": ("#/vms", "New Virtual Machine", new_vm("X", "VM version 13", "RoCE v2"), (*_VM, "--hw", "13", "--protocol", "v2")),
+    "hardware version 12": ("#/vms", "New Virtual Machine", new_vm("X", "VM version 12"), (*_VM, "--hw", "12")),
+    "a VM's name taken": ("#/vms", "New Virtual Machine", lambda browser: browser.type("name", "VM-01"), ("vm", "create", "VM-01", *_VM[3:], "--hw", "14")),
 }
 
 
@@ -52,7 +56,7 @@ def test_a_refusal_is_the_daemons_sentence(browser: Browser, guided: Fleet, brid
     fill(browser)
     typed = browser.run("return [...document.querySelectorAll('dialog input, dialog select, dialog textarea')].map((each) => each.type === 'checkbox' ? each.checked : each.value)")
     browser.run("const form = document.querySelector('dialog form'); form.noValidate = true")
-    browser.click("Remove" if button.startswith("Remove") else "OK", "dialog")
+    browser.click("Remove" if button.startswith("Remove") else "Next" if browser.step else "OK", "dialog")
     browser.wait("the refusal", lambda: browser.refusal)
     assert browser.refusal == told
     assert browser.run("return document.activeElement === document.querySelector('dialog .alert')")
@@ -60,23 +64,90 @@ def test_a_refusal_is_the_daemons_sentence(browser: Browser, guided: Fleet, brid
     assert [message for message in browser.messages() if "status of 4" not in message] == []  # a 400 is a refusal, too
 
 
-def test_a_correction_sends_only_what_is_not_made_yet(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
-    """The switch is made, and its port group is refused."""
+@pytest.mark.parametrize(("refused", "field"), [("a switch's name taken", "name"), ("a bad network", "allowed")])
+def test_a_refusal_stands_at_its_field_too(browser: Browser, bridge: Bridge, refused: str, field: str) -> None:
+    address, button, fill, _ = REFUSED[refused]
+    browser.open(bridge.page, address)
+    browser.click(button)
+    fill(browser)
+    browser.click("Next" if browser.step else "OK", "dialog")
+    browser.wait("the refusal", lambda: browser.refusal)
+    assert browser.run("return document.querySelector('dialog .field-refusal').innerText") == browser.refusal
+    assert browser.run("return document.getElementById(document.getElementById(`field-${arguments[0]}`).getAttribute('aria-describedby')).innerText", field) == browser.refusal
+    assert browser.violations() == []
+    browser.messages()  # the refused request
+
+
+def test_a_refused_edit_leaves_nothing_behind(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    """The switch could be made, but its port group is refused. The correction makes both."""
     browser.open(bridge.page, "#/networking")
     browser.click("New Distributed Switch")
     browser.type("name", "Second")
+    browser.next(2)
     browser.type("group", "a b")
-    browser.click("OK", "dialog")
+    browser.click("Next", "dialog")
     browser.wait("the refusal", lambda: browser.refusal)
-    assert "(The first 1 of 2 changes are made.)" in browser.refusal
+    assert browser.refusal.startswith("a b: a name is ") and browser.step == "Configure settings"
+    assert browser.run("return document.querySelector('dialog .field-refusal').id") == "refused-group"
+    browser.messages()  # the refused request
+    assert [dvs["name"] for dvs in guided[1].ctl("dvs", "list")] == [SWITCH]
+    browser.type("group", "ab")
     try:
-        browser.type("group", "ab")
-        browser.ok()
+        browser.finish()
         (made,) = (dvs for dvs in guided[1].ctl("dvs", "list") if dvs["name"] == "Second")
         assert [group["name"] for group in made["portgroups"]] == ["ab"]
     finally:
-        guided[1].ctl_text("dvs", "delete", "Second")
-    browser.messages()  # the refused request
+        if "Second" in [dvs["name"] for dvs in guided[1].ctl("dvs", "list")]:
+            guided[1].ctl_text("dvs", "delete", "Second")
+
+
+def test_the_last_step_shows_what_changes_and_back_leads_to_the_fields(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    browser.open(bridge.page, f"#/networking/{SWITCH}/configure/port-groups")
+    before = guided[1].ctl("dvs", "list")
+    browser.click("New Distributed Port Group")
+    browser.type("name", "Shown")
+    browser.next()
+    browser.type("mtu", "9000")
+    browser.next()
+    assert browser.run("return document.activeElement.innerText") == "Ready to complete"
+    assert f"Changes the distributed switch {SWITCH}" in browser.text("dialog .modal-body")
+    rows = browser.run("return [...document.querySelectorAll('dialog table.changes tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))")
+    assert ["portgroups › Shown › mtu", "--", "9000"] in rows
+    assert guided[1].ctl("dvs", "list") == before, "a dry run changes nothing"
+    browser.click("Back", "dialog")
+    assert browser.step == "Configure settings"
+    browser.type("mtu", "1500")
+    browser.next()
+    rows = browser.run("return [...document.querySelectorAll('dialog table.changes tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))")
+    assert ["portgroups › Shown › mtu", "--", "1500"] in rows
+    browser.click("Cancel", "dialog")
+    assert guided[1].ctl("dvs", "list") == before
+
+
+def test_manage_and_remove_hosts(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    one = guided[1]
+    members = one.ctl("dvs", "get", SWITCH)["members"]
+    browser.open(bridge.page, f"#/networking/{SWITCH}/configure/hosts")
+    browser.click("Add and Manage Hosts")
+    browser.run("document.getElementById('field-task-remove').click()")
+    browser.next()
+    browser.tick("esx-02:chosen", True)
+    browser.next()
+    assert browser.step == "Ready to complete", "a host that leaves needs no adapters"
+    assert browser.text("dialog .commands code") == f"pvrdmactl dvs remove-host {SWITCH} esx-02"
+    browser.click("Back", "dialog")
+    browser.click("Back", "dialog")
+    browser.run("document.getElementById('field-task-manage').click()")
+    browser.next()
+    browser.tick("esx-02:chosen", True)
+    browser.next()
+    slot = next(name for name, nic in members[1]["uplinks"].items() if nic)
+    browser.choose(f"esx-02:{slot}", "none")
+    browser.next(2)
+    rows = browser.run("return [...document.querySelectorAll('dialog table.changes tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))")
+    assert rows == [[f"members › esx-02 › {slot}", members[1]["uplinks"][slot], "--"]]
+    browser.click("Cancel", "dialog")
+    assert one.ctl("dvs", "get", SWITCH)["members"] == members
 
 
 def test_edit_settings(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
@@ -118,11 +189,12 @@ def test_port_groups_and_firewall(browser: Browser, guided: Fleet, bridge: Bridg
     browser.open(bridge.page, f"#/networking/{SWITCH}/configure/port-groups")
     browser.click("New Distributed Port Group")
     browser.type("name", "Native")
+    browser.next()
     browser.choose("vlan_type", "VLAN")
     browser.type("vlan", "7")
     browser.tick("native_endpoints", True)
     browser.type("native_peers", "10.0.0.0/24")
-    browser.ok()
+    browser.finish()
     try:
         [group] = [each for each in one.ctl("dvs", "get", SWITCH)["portgroups"] if each["name"] == "Native"]
         assert (group["vlan"], group["mtu"], group["native_endpoints"], group["native_peers"]) == (7, 1500, True, ["10.0.0.0/24"])
@@ -147,16 +219,16 @@ def test_what_is_typed_survives_ticks_and_a_daemon_that_is_away(browser: Browser
     browser.open(bridge.page, "#/vms")
     browser.click("New Virtual Machine")
     browser.type("name", "half-ty")
-    browser.choose("hardware_version", "VM version 13")
+    browser.choose("host", "esx-02")
     asked = len(bridge.asked)
     browser.wait("two more ticks", lambda: len(bridge.asked) > asked + 8)
     bridge.trouble = lambda _: "cut"
     browser.wait("the daemon is away", lambda: "no updates since" in browser.text("#live"))
-    assert not browser.button("OK", "dialog").is_enabled() and "The daemon does not answer." in browser.text("dialog")
+    assert not browser.button("Next", "dialog").is_enabled() and "The daemon does not answer." in browser.text("dialog")
     browser.field("name").send_keys("ped")
     bridge.behave()
-    browser.wait("the daemon is back", lambda: browser.button("OK", "dialog").is_enabled())
-    assert browser.run("return [document.getElementById('field-name').value, document.getElementById('field-hardware_version').selectedOptions[0].text]") == ["half-typed", "VM version 13"]
+    browser.wait("the daemon is back", lambda: browser.button("Next", "dialog").is_enabled())
+    assert browser.run("return [document.getElementById('field-name').value, document.getElementById('field-host').selectedOptions[0].text]") == ["half-typed", "esx-02"]
     assert browser.run("return document.activeElement.id") == "field-name"
     assert all("ERR_" in message for message in browser.messages())  # of answers that were cut
 
@@ -174,6 +246,7 @@ def test_the_dialogs_lines_are_commands_that_do_the_same(browser: Browser, guide
     browser.open(bridge.page, "#/vms")
     browser.click("New Virtual Machine")
     browser.type("name", "VM-42")
+    browser.next(3)
     [line] = browser.text("dialog .commands code").splitlines()
     words = line.split()
     assert words[0] == "pvrdmactl"

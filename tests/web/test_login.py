@@ -56,7 +56,7 @@ def test_tokens_and_roles(page: str, browser: Browser) -> None:  # the browser l
     browser.wait("it is live", lambda: "live" in browser.text("#live"))
     assert "Administrator" in browser.text("header")
     browser.click("New Distributed Switch")
-    browser.ok()
+    browser.finish()
     assert browser.wait("the switch", lambda: browser.text("main h1")) == "DSwitch"
     browser.run("sessionStorage.clear()")
     assert [message for message in browser.messages() if "status of 401" not in message] == []

@@ -39,17 +39,21 @@ def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None
     try:
         browser.open(empty_bridge.page, "#/networking")
         browser.click("New Distributed Switch")
+        browser.next(2)
         browser.type("group", PORTGROUP)
-        browser.ok()
+        browser.finish()
         assert [(dvs["name"], len(dvs["uplinks"]), [group["name"] for group in dvs["portgroups"]]) for dvs in one.ctl("dvs", "list")] == [(SWITCH, 2, [PORTGROUP])]
 
         browser.go(f"#/networking/{SWITCH}/configure/hosts")
+        browser.click("Add and Manage Hosts")
+        browser.next()
         for name in empty.hosts:
-            browser.click("Add Host")
-            browser.choose("host", name)
+            browser.tick(f"{name}:chosen", True)
+        browser.next()
+        for name in empty.hosts:
             nic = next(nic for nic in host(empty, name)["vmnics"] if nic["name"] == "vmnic0")
-            browser.choose("uplink1", f"vmnic0 ({nic['netdev']}, {nic['description']})")
-            browser.ok()
+            browser.choose(f"{name}:uplink1", f"vmnic0 ({nic['netdev']}, {nic['description']})")
+        browser.finish()
         assert {member["host"]: member["uplinks"] for member in one.ctl("dvs", "get", SWITCH)["members"]} == {name: {"uplink1": "vmnic0"} for name in empty.hosts}
 
         for name, shown in empty.hosts.items():
@@ -75,7 +79,7 @@ def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None
             browser.click("New Virtual Machine")
             browser.type("name", f"VM-0{number}")
             browser.choose("host", name)
-            browser.ok()
+            browser.finish()
             browser.go("#/vms")
         told = one.ctl("vm", "list")
         assert [(vm["name"], vm["host"], vm["memory_reserved_mib"], vm["adapter"]["portgroup"], vm["adapter"]["protocol"], vm["power_on_refusal"]) for vm in told] == \
@@ -101,22 +105,23 @@ def test_by_keys(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None:
         keys.press("gn")
         keys.reach("New Distributed Switch", Keys.ENTER)
         keys.reach("field-name")
-        keys.replace(SWITCH)
+        keys.replace(SWITCH + Keys.ENTER)
+        keys.next("Select version")
         keys.reach("field-group")
         keys.replace(PORTGROUP + Keys.ENTER)
+        keys.finish()
         until("the switch", lambda: [dvs["name"] for dvs in one.ctl("dvs", "list")] == [SWITCH])
         browser.wait("the switch's page", lambda: browser.text("main h1") == SWITCH)
 
         browser.go("#/home")  # its lines have the buttons for the rest
         keys.reach("Add Host", Keys.ENTER)
-        keys.reach("field-uplink1")
+        keys.reach("field-esx-01:uplink1")
         keys.press(Keys.ARROW_DOWN)
-        keys.reach("OK", Keys.ENTER)
-        until("esx-01 is a member", lambda: {member["host"]: member["uplinks"] for member in one.ctl("dvs", "get", SWITCH)["members"]} == {"esx-01": {"uplink1": "vmnic0"}})
-
-        keys.reach("Add networking", Keys.ENTER)
-        keys.reach("field-address")
+        keys.next("Manage physical adapters")
+        keys.reach("field-esx-01:address")
         keys.press(empty[1].address + Keys.ENTER)
+        keys.finish()
+        until("esx-01 is a member", lambda: {member["host"]: member["uplinks"] for member in one.ctl("dvs", "get", SWITCH)["members"]} == {"esx-01": {"uplink1": "vmnic0"}})
         until("vmk2 is tagged", lambda: host(empty, "esx-01")["pvrdma_vmknic"] == "vmk2")
 
         keys.reach("Edit", Keys.ENTER)
@@ -129,6 +134,9 @@ def test_by_keys(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None:
         keys.reach("New Virtual Machine", Keys.ENTER)
         keys.reach("field-name")
         keys.press("VM-01" + Keys.ENTER)
+        keys.next("Select compatibility")
+        keys.next("Customize hardware")
+        keys.finish()
         until("the VM", lambda: [(vm["name"], vm["host"], vm["power_on_refusal"]) for vm in one.ctl("vm", "list")] == [("VM-01", "esx-01", "")])
     finally:
         undo(empty)
@@ -149,6 +157,17 @@ class _Keys:
         """Replaces the text of the field that has the focus."""
         ActionChains(self._browser.driver).key_down(Keys.CONTROL).send_keys("a").key_up(Keys.CONTROL).perform()
         self.press(keys)
+
+    def next(self, step: str) -> None:
+        """Waits for a step of the wizard and leaves it."""
+        self._browser.wait(step, lambda: self._browser.step == step)
+        self.reach("Next", Keys.ENTER)
+
+    def finish(self) -> None:
+        """Waits for the wizard's last step, and ends the wizard there."""
+        self._browser.wait("the last step", lambda: self._browser.step == "Ready to complete")
+        self.reach("Finish", Keys.ENTER)
+        self._browser.wait("the wizard has ended", lambda: not self._browser.run("return document.querySelector('dialog') !== null"))
 
     def reach(self, wanted: str, key: str = "") -> None:
         """Presses Tab until the element with this id or text has the focus, then `key`. Waits for the element first."""

@@ -1,5 +1,6 @@
 // Edit Net.PVRDMAVmknic: one of the host's VMkernel adapters, or none.
-import { select, show } from '../dialog.js';
+import { show } from '../dialog.js';
+import { select } from '../fields.js';
 import { quoted } from '../format.js';
 import { W } from '../words.js';
 

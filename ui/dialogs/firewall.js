@@ -1,6 +1,7 @@
 // Edit the ruleset pvrdma: enabled, and the addresses that it admits.
 import { html, nothing } from '../lit.js';
-import { lines, show, tick } from '../dialog.js';
+import { show } from '../dialog.js';
+import { lines, tick } from '../fields.js';
 import { box } from '../parts.js';
 import { W } from '../words.js';
 
@@ -23,10 +24,9 @@ export function edit_firewall(store, host) {
       ${tick(dialog, 'allow_all', W.allowAny)}
       ${lines(dialog, 'allowed', W.allowedIps, { disabled: dialog.values.allow_all, note: 'addresses and networks such as 10.0.0.0/24, one a line' })}
       ${dialog.values.enabled ? nothing : warning(store, host)}`,
-    // Addresses come first, so that no moment admits fewer than before and after.
     edits: (values) => {
       const { added, removed, flags } = changes(values);
-      return [...added.map((network) => ({ method: 'POST', path: `${ruleset}/allowed`, body: { network } })),
+      return [...added.map((network) => ({ method: 'POST', path: `${ruleset}/allowed`, body: { network }, at: 'allowed' })),
               ...(flags ? [{ method: 'PATCH', path: ruleset, body: { enabled: values.enabled, allow_all: values.allow_all } }] : []),
               ...removed.map((network) => ({ method: 'DELETE', path: `${ruleset}/allowed?network=${encodeURIComponent(network)}` }))];
     },

@@ -1,7 +1,9 @@
 // New Distributed Port Group, Edit Settings of one, and its removal.
 import { html } from '../lit.js';
-import { lines, select, show, text, tick } from '../dialog.js';
+import { show } from '../dialog.js';
+import { lines, select, text, tick } from '../fields.js';
 import { quoted } from '../format.js';
+import { show_wizard } from '../wizard.js';
 import { W } from '../words.js';
 
 const listed = (words) => words.split(/[\s,]+/).filter(Boolean);
@@ -22,12 +24,18 @@ const native_fields = (dialog) => html`<fieldset><legend>Native endpoints</legen
 const native = (values) => ({ native_endpoints: values.native_endpoints, native_peers: values.native_endpoints ? listed(values.native_peers) : [] });
 const native_words = (values) => ` --native-endpoints ${values.native_endpoints ? 'on' : 'off'} --native-peers ${values.native_endpoints ? listed(values.native_peers).join(',') || 'any' : 'any'}`;
 
-export const new_port_group = (dvs) => show({
+const group_edit = (dvs, values, settings) => [{ method: 'PUT', path: path(dvs, values.name), body: settings, at: 'name' }];
+
+export const new_port_group = (dvs) => show_wizard({
   title: W.newPortGroup,
   target: dvs.name,
   values: { name: 'DPortGroup', vlan_type: 'none', vlan: 1, mtu: 1500, native_endpoints: false, native_peers: '' },
-  body: (dialog) => html`${text(dialog, 'name', W.name, { required: true })}${vlan_fields(dialog)}${mtu_field(dialog)}${native_fields(dialog)}`,
-  edits: (values) => [{ method: 'PUT', path: path(dvs, values.name), body: { vlan: vlan_of(values), mtu: values.mtu, ...native(values) } }],
+  steps: [
+    { title: W.nameAndLocation, edits: (values) => group_edit(dvs, values, {}), body: (dialog) => html`
+      ${text(dialog, 'name', W.name, { required: true })}<p>The port group belongs to ${dvs.name}.</p>` },
+    { title: W.configureSettings, body: (dialog) => html`${vlan_fields(dialog)}${mtu_field(dialog)}${native_fields(dialog)}` },
+  ],
+  edits: (values) => group_edit(dvs, values, { vlan: vlan_of(values), mtu: values.mtu, ...native(values) }),
   commands: (values) => [`pvrdmactl dvs portgroup add ${dvs.name} ${quoted(values.name)} --vlan ${vlan_of(values)} --mtu ${values.mtu}${values.native_endpoints ? native_words(values) : ''}`],
 });
 

@@ -1,6 +1,7 @@
 // Upgrade VM Compatibility, and the removal of a VM.
 import { html } from '../lit.js';
-import { select, show } from '../dialog.js';
+import { show } from '../dialog.js';
+import { select } from '../fields.js';
 import { W } from '../words.js';
 
 export const kNewest = 21;

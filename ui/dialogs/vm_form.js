@@ -1,6 +1,6 @@
 // The form of a VM's memory and its New Network, which New VM and Edit Settings share.
 import { html, nothing } from '../lit.js';
-import { select, text, tick } from '../dialog.js';
+import { select, text, tick } from '../fields.js';
 import { quoted } from '../format.js';
 import { W } from '../words.js';
 

@@ -1,7 +1,8 @@
 // One distributed switch: port groups, uplinks, hosts.
 import { html } from '../lit.js';
 import { edit_port_group, new_port_group, remove_port_group } from '../dialogs/port_group.js';
-import { add_host, edit_uplinks, remove_switch } from '../dialogs/switch.js';
+import { remove_switch } from '../dialogs/switch.js';
+import { manage_hosts } from '../dialogs/switch_hosts.js';
 import { box, button, dot, facts, section, side_list, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
@@ -61,8 +62,7 @@ function members(store, dvs) {
   const alive = (member) => store.data.hosts.find((host) => host.name === member.host)?.alive ?? false;
   const grid = table(`members/${dvs.name}`, columns, { label: W.hosts, key: (member) => member.host, empty: 'No host is a member.' });
   const chosen = grid.chosen(dvs.members);
-  const rest = store.data.hosts.filter((host) => !dvs.members.some((member) => member.host === host.name));
   return html`${section(W.hosts)}${grid.draw(dvs.members, html`
-    ${button('Add Host', () => add_host(store, dvs, rest), store.cannot_edit || (rest.length ? '' : 'All hosts are members.'))}
-    ${chosen ? button(`Manage ${chosen.host}`, () => edit_uplinks(store, dvs, chosen), store.cannot_edit) : ''}`)}`;
+    ${button(W.addHosts, () => manage_hosts(store, dvs), store.cannot_edit)}
+    ${chosen ? button(`Manage ${chosen.host}`, () => manage_hosts(store, dvs, 'manage', [chosen.host]), store.cannot_edit) : ''}`)}`;
 }

@@ -158,6 +158,26 @@ class Browser(Block):
         self.wait(f"the dialog ends ({label})", lambda: self.refusal != "" or not self.run("return document.querySelector('dialog') !== null"))
         assert self.refusal == "", self.refusal
 
+    def next(self, times: int = 1) -> None:
+        """Goes on in a wizard. AssertionError with the refusal, if there is one."""
+        for _ in range(times):
+            before = self.step
+            self.click("Next", "dialog")
+            self.wait("the next step", lambda: self.refusal != "" or self.step != before)
+            assert self.refusal == "", self.refusal
+
+    @property
+    def step(self) -> str:
+        """The step of the wizard that is shown."""
+        return self.text("dialog .wizard-steps .active")
+
+    def finish(self) -> None:
+        """Ends a wizard from any step: its last one shows what changes. AssertionError with the refusal, if there is one."""
+        while self.step != "Ready to complete":
+            self.next()
+        assert self.text("dialog table.changes")
+        self.ok("Finish")
+
     def wait(self, what: str, look: Callable[[], Any], guard_s: float = 30.0) -> Any:
         """Waits for the page."""
         return until(what, look, guard_s)

@@ -1,0 +1,95 @@
+// POST /v1/batch: several edits of the configuration as one, all or none of them.
+//
+// The edits first change a draft, a copy of the inventory, outside the plane: what may be slow (looking for
+// an owner) is done there, and a dry run ends there. Then the plane runs them again, as its edit, on the
+// newest inventory.
+#include <fmt/core.h>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "api/answers.h"
+#include "api/configuration.h"
+#include "api/query.h"
+#include "api/requests.h"
+#include "api/routes.h"
+#include "control/model/configuration_changes.h"
+
+namespace pvrdma::api {
+namespace {
+
+constexpr std::size_t kShownPathBytes = 128;
+
+std::string shown(const BatchEdit& edit) {
+  return fmt::format("{} {}", to_text(edit.method), edit.path.substr(0, kShownPathBytes));
+}
+
+// Runs one edit on the draft.
+Reply run(const Router& router, const BatchEdit& edit, const Draft& draft) {
+  if (edit.path.size() > kPathBytesMax) return refuse(414, "the path is too long");
+  Call call{.method = std::string(to_text(edit.method)), .body = edit.body, .draft = &draft};
+  split_query(edit.path, call.path, call.query);
+  if (!router.has(call.method, call.path)) {
+    return refuse(ErrorKind::kInvalid,
+                  "this is no edit of hosts, switches or VMs: send it as a request of its own");
+  }
+  return router.answer(std::move(call));
+}
+
+// Runs the edits in turn. Returns the refusal of the first that is refused, and adds the others' answers to
+// `answers`.
+std::optional<Reply> run_all(const Router& router, const std::vector<BatchEdit>& edits, const Draft& draft,
+                             std::vector<Json>& answers) {
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    const Reply reply = run(router, edits[i], draft);
+    if (reply.status != 200) return refuse_edit(reply, i, shown(edits[i]));
+    answers.push_back(Json::parse(reply.text));
+  }
+  return std::nullopt;
+}
+
+Reply batch(control::Plane& plane, const Router& router, const Call& call) {
+  const auto body = body_of<BatchBody>(call, kBatchDepthMax);
+  if (!body) return refuse(body.error());
+  const auto newest = plane.inventory();
+  control::Inventory draft = *newest;
+  BatchAnswer answer{.dry_run = body->dry_run, .revision = newest->revision};
+  std::optional<Reply> refusal = run_all(router, body->edits, {.inventory = draft}, answer.answers);
+  if (refusal) return *std::move(refusal);
+  answer.changes = control::changes_between(*newest, draft);
+  if (body->dry_run) return ok(text_of(answer));
+
+  const auto edited = plane.edit([&](control::Inventory& inventory) -> Result<void> {
+    const control::Inventory before = inventory;
+    answer = {};
+    refusal = run_all(router, body->edits, {.inventory = inventory, .rehearsed = true}, answer.answers);
+    if (refusal) return fail(ErrorKind::kConflict, "an edit of the batch is refused");
+    answer.changes = control::changes_between(before, inventory);
+    return {};
+  });
+  if (refusal) return *std::move(refusal);
+  if (!edited) return refuse(edited.error());
+  answer.revision = plane.inventory()->revision;
+  return ok(text_of(answer));
+}
+
+}  // namespace
+
+void add_batch_route(Router& router, const ApiParts& parts) {
+  auto edits = std::make_shared<Router>(Router::Membership::kCluster);
+  add_host_routes(*edits, parts);
+  add_switch_routes(*edits, parts);
+  add_vm_routes(*edits, parts);
+  router.add({.method = "POST",
+              .path = "/v1/batch",
+              .summary = "Makes up to 64 edits of hosts, switches and VMs, all or none of them; with dry_run "
+                         "it only tells what they would change",
+              .body = schema_for<BatchBody>,
+              .answer = schema_for<BatchAnswer>,
+              .handler = [plane = parts.plane,
+                          edits = std::move(edits)](const Call& call) { return batch(*plane, *edits, call); },
+              .of_cluster = true});
+}
+
+}  // namespace pvrdma::api

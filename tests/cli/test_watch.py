@@ -1,0 +1,115 @@
+"""pvrdmactl watch and the web client's files, against a real daemon that is confined as always.
+
+Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... /usr/bin/python3 -m pytest tests/cli/test_watch.py
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, running_daemon
+from test_doctor import member
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    """The cluster's only host, with an adapter. pytest's folder names are too long for sockets."""
+    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
+        folder = Path(name)
+        with running_daemon(folder, adapter(folder, 1) + member(folder)) as running:
+            yield running
+
+
+@contextmanager
+def watching(daemon: Daemon) -> Iterator[subprocess.Popen[str]]:
+    """pvrdmactl watch, which is killed at the end if it still runs."""
+    process = subprocess.Popen([PVRDMACTL, "--api", str(daemon.api), "watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    guard = threading.Timer(GUARD_S, process.kill)
+    guard.start()
+    try:
+        yield process
+    finally:
+        guard.cancel()
+        process.kill()
+        process.communicate()
+
+
+def data_of(process: subprocess.Popen[str], event: str) -> Any:
+    """The data of the next event of this name."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["event"] == event:
+            return told["data"]
+    raise AssertionError(f"the stream ended before the event {event}")
+
+
+def test_watch_prints_what_changes_until_an_interrupt(daemon: Daemon) -> None:
+    with watching(daemon) as process:
+        assert data_of(process, "hello")["host"] == "esx-01"
+        assert data_of(process, "inventory")["dvs"] == []
+        assert data_of(process, "stats")["adapters"][0][:3] == ["VM-01", "off", True]
+        assert daemon.ctl("dvs", "create", "DSwitch").returncode == 0
+        while not (told := data_of(process, "inventory")["dvs"]):
+            pass  # it tells what the host has found, too
+        assert told == daemon.ctl_json("dvs", "list")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(GUARD_S) == 0
+
+
+def test_a_daemon_that_stops_ends_the_stream(daemon: Daemon) -> None:
+    with watching(daemon) as process:
+        data_of(process, "stats")
+        assert daemon.stop()[0] == 0
+        _, errors = process.communicate(timeout=GUARD_S)
+        assert process.returncode == 1
+        assert errors.startswith("pvrdmactl: the daemon ")
+
+
+def test_the_seventh_watcher_is_refused(daemon: Daemon) -> None:
+    watchers = [watching(daemon) for _ in range(6)]
+    try:
+        for watcher in watchers:
+            data_of(watcher.__enter__(), "hello")
+        refused = daemon.ctl("watch")
+        assert refused.returncode == 1
+        assert refused.stderr == ("pvrdmactl: this listener has 6 watchers already: end one, or ask for the objects from time "
+                                  "to time\n")
+        assert daemon.ctl("adapter", "list").returncode == 0
+    finally:
+        for watcher in watchers:
+            watcher.__exit__(None, None, None)
+
+
+def get(daemon: Daemon, path: str) -> http.client.HTTPResponse:
+    """A request as a browser sends it through a port that is forwarded to the socket."""
+    connection = http.client.HTTPConnection("localhost", 8443)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(daemon.api))
+    connection.request("GET", path, headers={"Sec-Fetch-Site": "same-origin"})
+    return connection.getresponse()
+
+
+def test_the_page_comes_through_a_forwarded_port(daemon: Daemon) -> None:
+    assert get(daemon, "/").headers["Location"] == "/ui/"
+    page = get(daemon, "/ui/")
+    assert page.status == 200
+    names = re.findall(r'(?:src|href)="([^"]+)"', page.read().decode())
+    assert names
+    for name in names:
+        assert get(daemon, f"/ui/{name}").status == 200
+    assert "web" in json.loads(get(daemon, "/v1/version").read())["features"]
