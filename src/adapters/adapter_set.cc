@@ -160,6 +160,11 @@ void AdapterSet::take_back(ServedAdapter& adapter) {
   given_.erase(found);
 }
 
+ServedAdapter* AdapterSet::find(const std::string& name) const {
+  const auto it = std::ranges::find(adapters_, name, [](const auto& each) { return each->port().name(); });
+  return it == adapters_.end() ? nullptr : it->get();
+}
+
 std::vector<AdapterTrouble> AdapterSet::troubles() const {
   std::vector<AdapterTrouble> all;
   for (const auto& [vm, provided] : provided_) {

@@ -60,6 +60,8 @@ class AdapterSet final : private shard::Pollable {
   void set_wanted(std::vector<WantedAdapter> wanted);
 
   const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
+  // Null: no such adapter.
+  ServedAdapter* find(const std::string& name) const;
   std::vector<AdapterTrouble> troubles() const;
   // How the adapter, which is one of these, reaches native endpoints.
   NativeAccess native_access(const ServedAdapter& adapter) const;

@@ -1,10 +1,13 @@
 #include "snapshots/shard_snapshots.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
 
+#include "adapters/shard_links.h"
+#include "adapters/two_shards_fixture.h"
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
 
@@ -40,7 +43,8 @@ class ShardSnapshotsTest : public testing::Test {
   adapters::NativeLinks natives_{{{.link = {LinkKind::kXdp, "lo"}}}};
   std::unique_ptr<adapters::AdapterSet> adapters_ = std::make_unique<adapters::AdapterSet>(
       fabric_, *loop_, clock_, nullptr, HostBudgets{}, nullptr, &natives_);
-  ShardSnapshots snapshots_{*loop_, *adapters_, fabric_};
+  const adapters::Shards shards_{{{*loop_, *adapters_, fabric_}}};
+  ShardSnapshots snapshots_{shards_};
   std::thread shard_;
 };
 
@@ -109,6 +113,39 @@ TEST_F(ShardSnapshotsTest, SeesAVmComeAndGo) {
     EXPECT_EQ(state(), "detached");
   }
   while (state() != "off") std::this_thread::yield();
+}
+
+std::uint64_t counter(const Snapshot& snapshot, std::string_view group, std::string_view name) {
+  const auto in = std::ranges::find(snapshot.host, group, &CounterGroup::name);
+  if (in == snapshot.host.end()) return 0;
+  const auto it = std::ranges::find(in->counters, name, &Counter::name);
+  return it == in->counters.end() ? 0 : it->value;
+}
+
+TEST(SnapshotOfTwoShards, HasTheAdaptersOfBothAndTheSumOfTheirCounters) {
+  adapters::test::TwoShards two;
+  ShardSnapshots snapshots(two.shards());
+  const auto tasks_of = [&two](std::size_t shard) {
+    return shard::ask(two.loop(shard), std::chrono::minutes(1),
+                      [&two, shard] { return two.loop(shard).counters().tasks; })
+        .value();
+  };
+  for (int i = 0; i < 5; ++i) tasks_of(1);
+  const std::uint64_t before = tasks_of(0) + tasks_of(1);
+  const Snapshot snapshot = snapshots.take_snapshot(SnapshotDetail::kAdaptersAndQps).value();
+  ASSERT_EQ(snapshot.adapters.size(), 2U);
+  EXPECT_EQ(snapshot.adapters[0].name, "VM-1");
+  EXPECT_EQ(snapshot.adapters[1].name, "VM-2");
+  EXPECT_EQ(std::ranges::count(snapshot.host, "shard", &CounterGroup::name), 1);
+  // The two last questions and the snapshot's are not counted while they run.
+  EXPECT_EQ(counter(snapshot, "shard", "tasks"), before + 2);
+}
+
+TEST(SnapshotOfTwoShards, IsRefusedIfOneHasStopped) {
+  adapters::test::TwoShards two;
+  ShardSnapshots snapshots(two.shards());
+  two.stop(1);
+  EXPECT_EQ(snapshots.take_snapshot(SnapshotDetail::kAdapters).error().kind, ErrorKind::kUnavailable);
 }
 
 TEST_F(ShardSnapshotsTest, IsRefusedByAStoppedShard) {
