@@ -17,13 +17,15 @@
 #include "fabric/fabric.h"
 #include "shard/loop.h"
 #include "transport/local/local.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::adapters::test {
 
 class TwoShards {
  public:
-  // `keeping` is borrowed.
-  explicit TwoShards(Keeping* keeping = nullptr) : sides_{Side(1, keeping), Side(2, keeping)} {}
+  // Both are borrowed.
+  explicit TwoShards(Keeping* keeping = nullptr, verbs::HostAccount* account = nullptr)
+      : sides_{Side(1, keeping, account), Side(2, keeping, account)} {}
   ~TwoShards() {
     for (std::size_t i = 0; i < sides_.size(); ++i) stop(i);
   }
@@ -41,10 +43,10 @@ class TwoShards {
 
  private:
   struct Side {
-    Side(std::uint8_t number, Keeping* keeping)
+    Side(std::uint8_t number, Keeping* keeping, verbs::HostAccount* account)
         : socket(testing::TempDir() + "two_shards_" + std::to_string(::getpid()) + "_" +
                  std::to_string(number)),
-          adapters(fabric, *loop, clock, nullptr, HostBudgets{}, nullptr, nullptr, keeping) {
+          adapters(fabric, *loop, clock, nullptr, Budgets{}, account, nullptr, nullptr, keeping) {
       fabric.use(local);
       EXPECT_TRUE(adapters.add_static({"VM-" + std::to_string(number),
                                        socket,

@@ -117,9 +117,10 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
 }
 
 Result<void> Daemon::make_adapters(const control::Config& config) {
+  account_ = std::make_unique<verbs::HostAccount>(config.budgets.total);
   std::vector<adapters::Shard> shards;
   for (const auto& rig : rigs_) {
-    rig->make_adapters(config.roce, membership_.get(), config.budgets, *reaper_,
+    rig->make_adapters(config.roce, membership_.get(), config.budgets.each, *account_, *reaper_,
                        keeper_ ? &keeper_->keeping() : nullptr);
     shards.push_back(rig->shard());
   }
@@ -181,8 +182,8 @@ void Daemon::make_hca(const std::optional<control::ClusterConfig>& config) {
 }
 
 void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version) {
-  snapshots_ =
-      std::make_unique<snapshots::ShardSnapshots>(*shards_, first().tcp(), first().hca(), sandbox_counters);
+  snapshots_ = std::make_unique<snapshots::ShardSnapshots>(*shards_, *account_, first().tcp(), first().hca(),
+                                                           sandbox_counters);
   adapter_links_ = std::make_unique<adapters::ShardLinks>(*shards_);
   captures_ = std::make_unique<adapters::ShardCaptures>(*shards_, *reaper_, version);
   faults_ = std::make_unique<adapters::ShardFaults>(

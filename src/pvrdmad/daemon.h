@@ -44,6 +44,7 @@
 #include "transport/hca/call_introducer.h"
 #include "transport/hca/nic_checks.h"
 #include "transport/hca/worker.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::daemon {
 
@@ -96,6 +97,7 @@ class Daemon {
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;
   std::unique_ptr<Reaper> reaper_;
+  std::unique_ptr<verbs::HostAccount> account_;           // of the adapters of all shards
   std::vector<std::unique_ptr<shard::Loop>> loops_;       // by shard
   std::unique_ptr<adapters::Keeper> keeper_;              // null: nothing is kept
   std::unique_ptr<cluster::Membership> membership_;       // null: not in a cluster

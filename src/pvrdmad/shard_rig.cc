@@ -37,10 +37,11 @@ Result<void> ShardRig::make_roce(const std::vector<control::RoceConfig>& links) 
 }
 
 void ShardRig::make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
-                             const HostBudgets& budgets, Reaper& reaper, adapters::Keeping* keeping) {
+                             const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
+                             adapters::Keeping* keeping) {
   natives_ = std::make_unique<adapters::NativeLinks>(links);
-  adapters_ = std::make_unique<adapters::AdapterSet>(fabric_, loop_, clock_, power, budgets, &reaper,
-                                                     natives_.get(), keeping);
+  adapters_ = std::make_unique<adapters::AdapterSet>(fabric_, loop_, clock_, power, vm_budgets, &account,
+                                                     &reaper, natives_.get(), keeping);
 }
 
 void ShardRig::make_hca(transport::HcaOptions options) {

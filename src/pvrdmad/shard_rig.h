@@ -23,6 +23,7 @@
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::daemon {
 
@@ -38,7 +39,8 @@ class ShardRig {
   Result<void> make_tcp(const transport::TcpOptions& options);
   Result<void> make_roce(const std::vector<control::RoceConfig>& links);
   void make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
-                     const HostBudgets& budgets, Reaper& reaper, adapters::Keeping* keeping);
+                     const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
+                     adapters::Keeping* keeping);
   void make_hca(transport::HcaOptions options);
   Result<void> make_thread(std::optional<std::uint32_t> core);
 

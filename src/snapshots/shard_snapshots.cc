@@ -46,7 +46,6 @@ struct HcaCopy {
 struct ShardCopy {
   std::vector<AdapterCopy> adapters;
   std::vector<adapters::AdapterTrouble> not_served;
-  std::vector<BudgetUse> totals;
   std::optional<TcpCopy> tcp;
   std::optional<HcaCopy> hca;
   std::optional<RoceCounts> roce;
@@ -269,7 +268,6 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
         for (const auto& adapter : shard.adapters.adapters())
           copy.adapters.push_back(copy_adapter(shard.adapters, shard.roce, hca, *adapter));
         copy.not_served = shard.adapters.troubles();
-        copy.totals = shard.adapters.host_account().uses();
         if (tcp != nullptr) copy.tcp = TcpCopy{tcp->state(), tcp->counters(), tcp->errors()};
         if (hca != nullptr) copy.hca = HcaCopy{hca->state(), {hca->counters(), hca->bulk(), hca->errors()}};
         if (shard.roce != nullptr)
@@ -304,7 +302,7 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
     if (copies[shard].hca) snapshot.hca = copies[shard].hca->state;
   }
   for (const AdapterSnapshot& adapter : snapshot.adapters) snapshot.hca.pinned_bytes += adapter.pinned_bytes;
-  snapshot.totals = copies.front().totals;
+  snapshot.totals = account_.uses();
   snapshot.host = sum(copies, own_groups);
   snapshot.host.push_back(budget_group(kTotalBudgetRefusals, snapshot.totals));
   for (CounterGroup& group : sum(copies, outward_groups)) snapshot.host.push_back(std::move(group));

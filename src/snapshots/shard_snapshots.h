@@ -14,6 +14,7 @@
 #include "snapshots/snapshot.h"
 #include "transport/hca/hca.h"
 #include "transport/tcp/tcp.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::snapshots {
 
@@ -24,9 +25,14 @@ class ShardSnapshots final : public SnapshotSource {
  public:
   // All are borrowed and outlive this and every call. `tcp` and `hca` belong to the first shard, the only one
   // that reaches other hosts; they are null if the host is not in a cluster. `process_counters` may be empty.
-  explicit ShardSnapshots(const adapters::Shards& shards, const transport::Tcp* tcp = nullptr,
-                          const transport::Hca* hca = nullptr, ProcessCounters process_counters = nullptr)
-      : shards_(shards), tcp_(tcp), hca_(hca), process_counters_(std::move(process_counters)) {}
+  ShardSnapshots(const adapters::Shards& shards, const verbs::HostAccount& account,
+                 const transport::Tcp* tcp = nullptr, const transport::Hca* hca = nullptr,
+                 ProcessCounters process_counters = nullptr)
+      : shards_(shards),
+        account_(account),
+        tcp_(tcp),
+        hca_(hca),
+        process_counters_(std::move(process_counters)) {}
 
   Result<Snapshot> take_snapshot(SnapshotDetail detail) override;
 
@@ -37,6 +43,7 @@ class ShardSnapshots final : public SnapshotSource {
   const transport::Hca* hca_of(std::size_t shard) const { return shard == 0 ? hca_ : nullptr; }
 
   const adapters::Shards& shards_;
+  const verbs::HostAccount& account_;
   const transport::Tcp* const tcp_;
   const transport::Hca* const hca_;
   const ProcessCounters process_counters_;
