@@ -17,7 +17,7 @@ constexpr std::uint32_t kNativeLogBurst = 100;
 constexpr Duration kNativeLogInterval = std::chrono::seconds(1);
 
 AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budgets,
-                      verbs::HostAccount& host) {
+                      verbs::HostAccount* account) {
   AdapterSetup setup{.addresses = fabric::to_gids(adapter.addresses),
                      .may_reach_natives = offers_natives(adapter.hardware_version, adapter.profile),
                      .socket = adapter.socket,
@@ -30,7 +30,7 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
   setup.device.doorbells = adapter.doorbells;
   setup.device.mtu = adapter.mtu;
   setup.device.budgets = budgets;
-  setup.device.host = &host;
+  setup.device.host = account;
   return setup;
 }
 
@@ -82,8 +82,8 @@ bool still_fits(const ServedAdapter& adapter, const WantedAdapter& made, const W
 }  // namespace
 
 AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power,
-                       const HostBudgets& budgets, Reaper* reaper, const NativeLinks* natives,
-                       Keeping* keeping)
+                       const Budgets& vm_budgets, verbs::HostAccount* account, Reaper* reaper,
+                       const NativeLinks* natives, Keeping* keeping)
     : fabric_(fabric),
       loop_(loop),
       clock_(clock),
@@ -96,8 +96,8 @@ AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& c
              .on_client = [this](const ServedAdapter& adapter,
                                  bool connected) { on_client(adapter, connected); },
              .on_engine_gone = [this](const verbs::Engine& engine) { on_engine_gone(engine); }},
-      vm_budgets_(budgets.each),
-      host_account_(budgets.total),
+      vm_budgets_(vm_budgets),
+      account_(account),
       native_log_(kNativeLogBurst, kNativeLogInterval) {}
 
 AdapterSet::~AdapterSet() {
@@ -106,7 +106,7 @@ AdapterSet::~AdapterSet() {
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
   const GivenBack* given = given_to(config.name);
-  AdapterSetup setup = to_setup(config, config.budgets, host_account_);
+  AdapterSetup setup = to_setup(config, config.budgets, account_);
   keep_to_client(setup, given);
   auto adapter = ServedAdapter::create(setup, fabric_.segment(transport::SegmentId{}), parts_, given);
   if (!adapter) return Failure(std::move(adapter).error());
@@ -158,6 +158,11 @@ void AdapterSet::take_back(ServedAdapter& adapter) {
                adapter.port().name(), taken.error().message);
   }
   given_.erase(found);
+}
+
+ServedAdapter* AdapterSet::find(const std::string& name) const {
+  const auto it = std::ranges::find(adapters_, name, [](const auto& each) { return each->port().name(); });
+  return it == adapters_.end() ? nullptr : it->get();
 }
 
 std::vector<AdapterTrouble> AdapterSet::troubles() const {
@@ -295,7 +300,7 @@ Result<void> AdapterSet::make(Provided& provided) {
     provided.made.config.owner = owner_of(wanted.config.socket);
     provided.made.trouble.clear();
   }
-  AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
+  AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), account_);
   setup.is_arriving = wanted.is_arriving;
   provided.is_as_before = keep_to_client(setup, given);
   auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), parts_, given);

@@ -34,11 +34,11 @@ class AdapterSet final : private shard::Pollable {
  public:
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
-  // All but the budgets are borrowed and outlive this. `power`, `reaper`, `natives` and `keeping` may be
-  // null.
+  // `vm_budgets` are those of each of the cluster's VMs. The rest is borrowed and outlives this. `power`,
+  // `account`, `reaper`, `natives` and `keeping` may be null; without `account`, no totals apply.
   AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
-             const HostBudgets& budgets = {}, Reaper* reaper = nullptr, const NativeLinks* natives = nullptr,
-             Keeping* keeping = nullptr);
+             const Budgets& vm_budgets = {}, verbs::HostAccount* account = nullptr, Reaper* reaper = nullptr,
+             const NativeLinks* natives = nullptr, Keeping* keeping = nullptr);
   ~AdapterSet() override;
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
@@ -60,11 +60,11 @@ class AdapterSet final : private shard::Pollable {
   void set_wanted(std::vector<WantedAdapter> wanted);
 
   const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
+  // Null: no such adapter.
+  ServedAdapter* find(const std::string& name) const;
   std::vector<AdapterTrouble> troubles() const;
   // How the adapter, which is one of these, reaches native endpoints.
   NativeAccess native_access(const ServedAdapter& adapter) const;
-  // The totals over all adapters.
-  const verbs::HostAccount& host_account() const { return host_account_; }
 
  private:
   // The adapter of one of the cluster's VMs.
@@ -102,8 +102,8 @@ class AdapterSet final : private shard::Pollable {
   const NativeLinks* const natives_;
   const ServingParts parts_;
   std::map<std::string, GivenBack> given_;  // by adapter; not taken back yet
-  const Budgets vm_budgets_;                // of each VM of the cluster
-  verbs::HostAccount host_account_;         // outlives the adapters
+  const Budgets vm_budgets_;
+  verbs::HostAccount* const account_;
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::vector<std::string> static_names_;
   std::map<std::string, WantedAdapter> wanted_;  // by VM

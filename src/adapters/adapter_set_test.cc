@@ -172,8 +172,8 @@ class WaitingAdapterTest : public AdapterSetTest {
 
  private:
   void make_set() {
-    set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, HostBudgets{}, nullptr, nullptr,
-                                        &keeping_);
+    set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, Budgets{}, nullptr, nullptr,
+                                        nullptr, &keeping_);
   }
 
   Keeping keeping_{[] {}};
@@ -252,9 +252,9 @@ TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {
 }
 
 TEST_F(AdapterSetTest, AVmHasTheHostsBudgetsAndMapsNoMoreThanItsMemoryTwiceAndSlack) {
-  HostBudgets budgets;
-  budgets.each.qps = 64;
-  budgets.each.mapped_mib = 4096;
+  Budgets budgets;
+  budgets.qps = 64;
+  budgets.mapped_mib = 4096;
   set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, budgets);
   run();
   WantedAdapter small = wanted("VM-01");
@@ -316,7 +316,8 @@ TEST_F(AdapterSetTest, AnAdapterHasTheDoorbellModeAndTheMtuThatAreWanted) {
 TEST_F(AdapterSetTest, HardwareVersionAndProfileDecideWhoMayReachNativeEndpoints) {
   NativeLinks natives({{.link = {LinkKind::kXdp, "lo"}, .dvs = "DSwitch", .vlan = 7}});
   natives.set_cluster({{"DSwitch", 1}}, {{{1, 7}, {}}});
-  set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, HostBudgets{}, nullptr, &natives);
+  set_ =
+      std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, Budgets{}, nullptr, nullptr, &natives);
   run();
   const auto access = [this] {
     return on_shard([this] { return std::string(set_->native_access(*set_->adapters().at(0)).why_not); });

@@ -11,7 +11,6 @@
 #include "base/control_thread.h"
 #include "base/log.h"
 #include "keep/memory_file.h"
-#include "shard/ask.h"
 
 namespace pvrdma::adapters {
 namespace {
@@ -46,8 +45,8 @@ Result<GivenBack> read(Came came) {
 
 }  // namespace
 
-Keeper::Keeper(keep::DescriptorStore& store, shard::Loop& loop, const Clock& clock)
-    : store_(store), loop_(loop), clock_(clock), keeping_([this] { notice(); }) {
+Keeper::Keeper(keep::DescriptorStore& store, const Clock& clock)
+    : store_(store), clock_(clock), keeping_([this] { notice(); }) {
   take(store.take());
 }
 
@@ -122,8 +121,8 @@ Result<void> Keeper::keep_instance(const std::string& instance) {
   return store_.put(name, *nothing);
 }
 
-void Keeper::start(const AdapterSet& adapters) {
-  adapters_ = &adapters;
+void Keeper::start(const Shards& shards) {
+  shards_ = &shards;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -149,21 +148,39 @@ void Keeper::run() {
     noticed_ = false;
     wake_.wait_for(lock, kPause, [this] { return stopping_; });
     lock.unlock();
-    const auto collected = shard::ask(
-        loop_, kPatience, [this] { return collect(Adapter::Objects::kLost); }, "recording the kept adapters");
-    if (collected) store(*collected);
+    const bool is_complete = collect_and_store();
     lock.lock();
-    if (collected) continue;
+    if (is_complete) continue;
     wake_.wait_for(lock, kRetry, [this] { return stopping_; });
     noticed_ = true;
   }
 }
 
-// Called on the shard, or after it has ended.
-Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
+// Returns false if a shard did not answer. What the others have collected is stored all the same, because
+// they will not collect it again.
+bool Keeper::collect_and_store() {
+  const auto collected = shards_->ask_all(
+      [this](std::size_t shard) { return collect((*shards_)[shard].adapters, Adapter::Objects::kLost); },
+      "recording the kept adapters", kPatience);
+  bool is_complete = true;
+  std::set<std::string> all;
+  for (const auto& of_shard : collected) {
+    if (!of_shard) {
+      is_complete = false;
+      continue;
+    }
+    store(of_shard->changed);
+    all.insert(of_shard->all.begin(), of_shard->all.end());
+  }
+  if (is_complete) forget_all_but(all);
+  return is_complete;
+}
+
+// Called on the shard of `adapters`, or after it has ended.
+Keeper::Collected Keeper::collect(const AdapterSet& adapters, Adapter::Objects objects) const {
   Collected collected;
-  for (const std::string& name : adapters_->not_taken_back()) collected.all.insert(name);
-  for (const auto& adapter : adapters_->adapters()) {
+  for (const std::string& name : adapters.not_taken_back()) collected.all.insert(name);
+  for (const auto& adapter : adapters.adapters()) {
     const std::string& name = adapter->port().name();
     collected.all.insert(name);
     if (objects == Adapter::Objects::kLost && !adapter->is_to_be_kept()) continue;
@@ -171,12 +188,12 @@ Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
     collected.changed.push_back(adapter->keep(objects, is_kept, clock_.now()));
   }
   // Only after all were collected: if memory runs out for one of them, all are collected again.
-  for (const auto& adapter : adapters_->adapters()) adapter->note_kept();
+  for (const auto& adapter : adapters.adapters()) adapter->note_kept();
   return collected;
 }
 
-void Keeper::store(const Collected& collected) {
-  for (const KeptAdapter& kept : collected.changed) {
+void Keeper::store(const std::vector<KeptAdapter>& changed) {
+  for (const KeptAdapter& kept : changed) {
     auto stored = store(kept);
     if (!stored) forget(kept.name + "/", {});
     const std::string trouble = stored ? kept.trouble : stored.error().message;
@@ -185,10 +202,13 @@ void Keeper::store(const Collected& collected) {
     const std::lock_guard lock(mutex_);
     has_client_[kept.name] = stored && kept.has_client;
   }
+}
+
+void Keeper::forget_all_but(const std::set<std::string>& adapters) {
   std::set<std::string> gone;
   for (const std::string& name : store_.names()) {
     const std::string adapter = name.substr(0, name.find('/'));
-    if (!adapter.starts_with('@') && !collected.all.contains(adapter)) gone.insert(adapter);
+    if (!adapter.starts_with('@') && !adapters.contains(adapter)) gone.insert(adapter);
   }
   for (const std::string& adapter : gone) {
     forget(adapter + "/", {});
@@ -227,9 +247,17 @@ void Keeper::keep_all() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
-  if (adapters_ == nullptr) return;
-  store(collect(Adapter::Objects::kSaved));
-  for (const auto& adapter : adapters_->adapters()) adapter->leave();
+  if (shards_ == nullptr) return;
+  std::set<std::string> all;
+  for (const Shard& shard : *shards_) {
+    const Collected collected = collect(shard.adapters, Adapter::Objects::kSaved);
+    store(collected.changed);
+    all.insert(collected.all.begin(), collected.all.end());
+  }
+  forget_all_but(all);
+  for (const Shard& shard : *shards_) {
+    for (const auto& adapter : shard.adapters.adapters()) adapter->leave();
+  }
   if (const auto settled = store_.settle(); !settled)
     log::error("the VMs may lose their adapters: {}", settled.error().message);
 }

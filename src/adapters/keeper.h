@@ -22,10 +22,10 @@
 
 #include "adapters/adapter_set.h"
 #include "adapters/kept_record.h"
+#include "adapters/shards.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "keep/descriptor_store.h"
-#include "shard/loop.h"
 
 namespace pvrdma::adapters {
 
@@ -35,7 +35,7 @@ class Keeper {
   static constexpr std::size_t kStreamBytesMax = 1u << 30;
 
   // All are borrowed and outlive this. Takes what the store has kept.
-  Keeper(keep::DescriptorStore& store, shard::Loop& loop, const Clock& clock);
+  Keeper(keep::DescriptorStore& store, const Clock& clock);
   ~Keeper();  // ends the thread
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
@@ -51,15 +51,16 @@ class Keeper {
   // Called before start().
   Result<void> keep_instance(const std::string& instance);
 
-  // Begins to keep these adapters. Borrowed.
-  void start(const AdapterSet& adapters);
+  // Begins to keep the adapters of these shards. Borrowed.
+  void start(const Shards& shards);
   // Whether an adapter has a client that the next process would take over.
   bool keeps_clients() const;
-  // Called when the loop has ended for good. Keeps the adapters with all objects; afterwards the sockets
-  // belong to the next process. Returns when everything is kept.
+  // Called when the loops of all shards have ended for good. Keeps the adapters with all objects; afterwards
+  // the sockets belong to the next process. Returns when everything is kept.
   void keep_all();
 
  private:
+  // Of one shard.
   struct Collected {
     std::vector<KeptAdapter> changed;
     std::set<std::string> all;  // their names, and the names of adapters that are not taken back yet
@@ -68,21 +69,22 @@ class Keeper {
   void take(std::map<std::string, Fd> came);
   void notice();
   void run();
-  Collected collect(device::Adapter::Objects objects) const;
-  void store(const Collected& collected);
+  Collected collect(const AdapterSet& adapters, device::Adapter::Objects objects) const;
+  bool collect_and_store();
+  void store(const std::vector<KeptAdapter>& changed);
+  void forget_all_but(const std::set<std::string>& adapters);
   Result<void> store(const KeptAdapter& kept);
   void remove(const std::string& name);
   void forget(const std::string& prefix, const std::set<std::string>& but);
 
   keep::DescriptorStore& store_;
-  shard::Loop& loop_;
   const Clock& clock_;
   Keeping keeping_;
   std::map<std::string, GivenBack> given_;
   std::set<std::string> useless_;  // names in the store that were found useless
   std::string instance_;
   std::uint64_t last_record_ = 0;
-  const AdapterSet* adapters_ = nullptr;  // null: not started
+  const Shards* shards_ = nullptr;  // null: not started
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -4,11 +4,9 @@
 #include <fmt/core.h>
 #include <thread>
 
-#include "adapters/shard_question.h"
 #include "capture/capture.h"
 #include "capture/filter.h"
 #include "capture/reader.h"
-#include "shard/ask.h"
 
 namespace pvrdma::adapters {
 namespace {
@@ -52,11 +50,11 @@ class ShardCaptures::Stream final : public ByteStream {
         capture_(capture),
         reader_(std::move(capture), std::move(options), Instant::now(), std::chrono::system_clock::now()) {}
   ~Stream() override {
-    static_cast<void>(shard::ask(
-        captures_.loop_, kShardPatience,
-        [&adapters = captures_.adapters_, adapter = adapter_, capture = capture_] {
-          if (auto* found = find(adapters, adapter); found != nullptr) found->tap().remove(*capture);
-          return true;
+    static_cast<void>(captures_.shards_.on(
+        adapter_,
+        [capture = capture_](ServedAdapter& served) -> Result<void> {
+          served.tap().remove(*capture);
+          return {};
         },
         "ending a capture"));
   }
@@ -95,22 +93,18 @@ Result<std::unique_ptr<ByteStream>> ShardCaptures::start(const CaptureWish& wish
   if (wish.seconds != 0) options.duration = std::chrono::seconds(wish.seconds);
   const auto capture = capture::Capture::create(reaper_.open_queue(), wish.snap_bytes);
   struct Begun {
-    bool found = false;
     bool added = false;
     Mac mac;
     RoceVersion version{};
   };
-  const auto begun = shard::ask(
-      loop_, kShardPatience,
-      [&adapters = adapters_, adapter = wish.adapter, capture] {
-        ServedAdapter* found = find(adapters, adapter);
-        if (found == nullptr) return Begun{};
-        const device::AdapterInfo info = found->adapter().info();
-        return Begun{true, found->tap().add(capture), info.mac, info.roce};
+  const auto begun = shards_.on(
+      wish.adapter,
+      [capture](ServedAdapter& served) -> Result<Begun> {
+        const device::AdapterInfo info = served.adapter().info();
+        return Begun{served.tap().add(capture), info.mac, info.roce};
       },
       "beginning a capture");
   if (!begun) return Failure(begun.error());
-  if (!begun->found) return no_adapter(wish.adapter);
   if (!begun->added) return too_many();
   options.mac = begun->mac;
   options.version = begun->version;

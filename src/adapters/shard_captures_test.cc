@@ -82,7 +82,7 @@ class ShardCapturesTest : public test::ShardFixture {
   }
 
   const CaptureWish wish_{.adapter = kName, .filter = "", .snap_bytes = 256};
-  ShardCaptures captures_{*loop_, *adapters_, *reaper_, "1.2.3"};
+  ShardCaptures captures_{shards_, *reaper_, "1.2.3"};
 };
 
 TEST_F(ShardCapturesTest, ReleasesNoRingOnAShardThatAnswersLate) {

@@ -4,10 +4,8 @@
 #include <fmt/core.h>
 
 #include "adapters/adapter_fault.h"
-#include "adapters/shard_question.h"
 #include "base/log.h"
 #include "base/no_such.h"
-#include "shard/ask.h"
 
 namespace pvrdma::adapters {
 
@@ -20,27 +18,26 @@ Result<FaultState> ShardFaults::add(const FaultWish& wish) {
   }
   FaultWish seeded = wish;
   if (!seeded.seed) seeded.seed = static_cast<std::uint32_t>(Instant::now().since_start.count());
+  const auto shard = shards_.of(wish.adapter);
+  if (!shard) return Failure(shard.error());
+  fabric::Fabric& fabric = (*shard)->fabric;
   auto fault = AdapterFault::create(
       made_.fetch_add(1) + 1, seeded,
-      {.transports = fabric_.transports(), .inbound = fabric_, .roce = roce_, .clock = clock_},
+      {.transports = fabric.transports(), .inbound = fabric, .roce = (*shard)->roce, .clock = clock_},
       reaper_.open_queue());
   struct Added {
-    bool found = false;
     std::uint64_t other = 0;  // the fault that the adapter has already
     FaultState state;
   };
-  const auto added = shard::ask(
-      loop_, kShardPatience,
-      [&adapters = adapters_, adapter = wish.adapter, fault = std::move(fault)] {
-        ServedAdapter* found = find(adapters, adapter);
-        if (found == nullptr) return Added{};
-        Added done{true, 0, fault->state()};
-        if (!found->inject(fault)) done.other = found->fault()->id();
+  const auto added = (*shard)->on(
+      wish.adapter,
+      [fault = std::move(fault)](ServedAdapter& served) -> Result<Added> {
+        Added done{0, fault->state()};
+        if (!served.inject(fault)) done.other = served.fault()->id();
         return done;
       },
       "adding a fault");
   if (!added) return Failure(added.error());
-  if (!added->found) return no_adapter(wish.adapter);
   if (added->other != 0) {
     return fail(ErrorKind::kConflict,
                 fmt::format("adapter {} has fault {} already: remove it first", wish.adapter, added->other));
@@ -51,27 +48,29 @@ Result<FaultState> ShardFaults::add(const FaultWish& wish) {
 }
 
 Result<std::vector<FaultState>> ShardFaults::list() {
-  auto listed = shard::ask(
-      loop_, kShardPatience,
-      [&adapters = adapters_] {
+  const auto listed = shards_.ask_all(
+      [&shards = shards_](std::size_t shard) {
         std::vector<FaultState> all;
-        for (const auto& each : adapters.adapters()) {
+        for (const auto& each : shards[shard].adapters.adapters()) {
           if (each->fault() != nullptr) all.push_back(each->fault()->state());
         }
         return all;
       },
       "listing the faults");
-  if (!listed) return Failure(std::move(listed).error());
-  std::ranges::sort(*listed, {}, &FaultState::id);
-  return listed;
+  std::vector<FaultState> all;
+  for (const auto& of_shard : listed) {
+    if (!of_shard) return Failure(of_shard.error());
+    all.insert(all.end(), of_shard->begin(), of_shard->end());
+  }
+  std::ranges::sort(all, {}, &FaultState::id);
+  return all;
 }
 
 Result<void> ShardFaults::remove(std::optional<std::uint64_t> id) {
-  const auto removed = shard::ask(
-      loop_, kShardPatience,
-      [&adapters = adapters_, id] {
+  const auto removed = shards_.ask_all(
+      [&shards = shards_, id](std::size_t shard) {
         std::size_t count = 0;
-        for (const auto& each : adapters.adapters()) {
+        for (const auto& each : shards[shard].adapters.adapters()) {
           if (each->fault() == nullptr || (id && each->fault()->id() != *id)) continue;
           each->fault()->deliver_all(Instant::now());
           each->stop_injecting();
@@ -80,8 +79,12 @@ Result<void> ShardFaults::remove(std::optional<std::uint64_t> id) {
         return count;
       },
       "removing faults");
-  if (!removed) return Failure(removed.error());
-  if (id && *removed == 0) return Failure(no_such("fault", std::to_string(*id), "fault"));
+  std::size_t count = 0;
+  for (const auto& of_shard : removed) {
+    if (!of_shard) return Failure(of_shard.error());
+    count += *of_shard;
+  }
+  if (id && count == 0) return Failure(no_such("fault", std::to_string(*id), "fault"));
   return {};
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 class ShardFaultsTest : public test::ShardFixture {
  protected:
-  ShardFaults faults_{*loop_, clock_, *adapters_, fabric_, nullptr, *reaper_, Injection::kAllowed};
+  ShardFaults faults_{shards_, clock_, *reaper_, Injection::kAllowed};
 };
 
 TEST_F(ShardFaultsTest, AddsListsAndRemovesFaults) {
@@ -39,7 +39,7 @@ TEST_F(ShardFaultsTest, AddsListsAndRemovesFaults) {
 
 TEST_F(ShardFaultsTest, InjectsNothingUnlessItIsAllowed) {
   start();
-  ShardFaults faults(*loop_, clock_, *adapters_, fabric_, nullptr, *reaper_, Injection::kRefused);
+  ShardFaults faults(shards_, clock_, *reaper_, Injection::kRefused);
   const auto refused = faults.add({.adapter = kName, .drop_ppm = 10});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "adapters/adapter_set.h"
+#include "adapters/shards.h"
 #include "base/reaper.h"
 #include "base/time.h"
 #include "fabric/fabric.h"
@@ -53,6 +54,7 @@ class ShardFixture : public testing::Test {
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   fabric::Fabric fabric_{clock_};
   std::unique_ptr<AdapterSet> adapters_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_);
+  const Shards shards_{{{*loop_, *adapters_, fabric_}}};
   std::thread shard_;
 };
 

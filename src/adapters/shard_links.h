@@ -1,24 +1,22 @@
-// ShardLinks: the links of the adapters that a shard serves. Thread: any but the shard's.
+// ShardLinks: the links of the adapters of this host, which belong to its shards. Thread: any but a shard's.
 #pragma once
 
 #include <string>
 
-#include "adapters/adapter_set.h"
 #include "adapters/links.h"
-#include "shard/loop.h"
+#include "adapters/shards.h"
 
 namespace pvrdma::adapters {
 
 class ShardLinks final : public Links {
  public:
-  // Borrowed; both outlive this and every call. `adapters` is used on the shard only.
-  ShardLinks(shard::Loop& loop, const AdapterSet& adapters) : loop_(loop), adapters_(adapters) {}
+  // Borrowed; they outlive this and every call.
+  explicit ShardLinks(const Shards& shards) : shards_(shards) {}
 
   Result<void> set(const std::string& adapter, Link link) override;
 
  private:
-  shard::Loop& loop_;
-  const AdapterSet& adapters_;
+  const Shards& shards_;
 };
 
 }  // namespace pvrdma::adapters

@@ -176,7 +176,7 @@ Result<std::uint64_t> ShardSide::logged_bytes(const std::string& adapter) {
 Result<void> ShardSide::mark_pages(const std::string& adapter) {
   const auto marks = std::make_shared<PageMarks>();
   auto marked = send_marks(adapter, marks);
-  const Instant until = Instant::now() + vfio_user::Session::kRequestTimeLimit + kShardPatience;
+  const Instant until = Instant::now() + vfio_user::Session::kRequestTimeLimit + adapters::kShardPatience;
   if (marked || marks->drain(until)) return marked;
   static_cast<void>(on(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
     served.drop_client("it does not answer, and would write old pages over new ones");
@@ -191,7 +191,7 @@ Result<void> ShardSide::send_marks(const std::string& adapter, const std::shared
         on(adapter, [marks](adapters::ServedAdapter& served) { return marks->step(served.seated()); });
     if (!state) return Failure(state.error());
     const bool sent = *state == PageMarks::State::kSent;
-    const Instant until = Instant::now() + vfio_user::Session::kRequestTimeLimit + kShardPatience;
+    const Instant until = Instant::now() + vfio_user::Session::kRequestTimeLimit + adapters::kShardPatience;
     if (auto done = marks->wait(sent, until); !done) return done;
     if (sent) return {};
   }

@@ -1,6 +1,6 @@
-// ShardSide: the AdapterSide for the adapters of this host, which belong to the shard.
+// ShardSide: the AdapterSide for the adapters of this host, which belong to its shards.
 //
-// Thread: any but the shard's.
+// Thread: any but a shard's.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "adapters/adapter_set.h"
+#include "adapters/shards.h"
+#include "base/time.h"
 #include "motion/adapter_side.h"
-#include "moves/on_adapter.h"
 #include "moves/page_marks.h"
 #include "moves/vmm_pci.h"
-#include "shard/loop.h"
 
 namespace pvrdma::moves {
 
 class ShardSide final : public motion::AdapterSide {
  public:
-  // All are borrowed; they outlive this object and every call. `adapters` is used on the shard only.
-  ShardSide(shard::Loop& loop, const Clock& clock, const adapters::AdapterSet& adapters)
-      : loop_(loop), clock_(clock), adapters_(adapters), pci_(loop, adapters) {}
+  // All are borrowed; they outlive this object and every call.
+  ShardSide(const adapters::Shards& shards, const Clock& clock)
+      : shards_(shards), clock_(clock), pci_(shards) {}
 
   // The path of the adapter's vfio-user socket.
   Result<std::string> socket(const std::string& adapter);
@@ -63,13 +62,12 @@ class ShardSide final : public motion::AdapterSide {
  private:
   template <typename Work>
   auto on(const std::string& adapter, Work work) {
-    return on_adapter(loop_, adapters_, adapter, std::move(work));
+    return shards_.on(adapter, std::move(work), kHandOver);
   }
   Result<void> send_marks(const std::string& adapter, const std::shared_ptr<PageMarks>& marks);
 
-  shard::Loop& loop_;
+  const adapters::Shards& shards_;
   const Clock& clock_;
-  const adapters::AdapterSet& adapters_;
   VmmPci pci_;
 };
 

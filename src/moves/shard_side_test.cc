@@ -123,7 +123,8 @@ class ShardSideTest : public testing::Test {
   fabric::Fabric fabric_{clock_};
   std::unique_ptr<adapters::AdapterSet> set_ =
       std::make_unique<adapters::AdapterSet>(fabric_, *loop_, clock_);
-  ShardSide side_{*loop_, clock_, *set_};
+  const adapters::Shards shards_{{{*loop_, *set_, fabric_}}};
+  ShardSide side_{shards_, clock_};
   std::thread thread_;
 };
 

@@ -11,7 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include "moves/on_adapter.h"
 #include "vfio_user/session.h"
 
 namespace pvrdma::moves {
@@ -73,12 +72,14 @@ Result<vmm::PciImage> VmmPci::image(const std::string& adapter, Vmm vmm) {
 }
 
 Result<device::PciState> VmmPci::state(const std::string& adapter, Vmm vmm) {
-  auto pci = on_adapter(loop_, adapters_, adapter,
-                        [vmm](adapters::ServedAdapter& served) -> Result<device::PciState> {
-                          adapters::SeatedAdapter* const seated = seat_of(served, vmm);
-                          if (seated == nullptr) return no_successor(served);
-                          return seated->adapter().pci_state(std::nullopt);
-                        });
+  auto pci = shards_.on(
+      adapter,
+      [vmm](adapters::ServedAdapter& served) -> Result<device::PciState> {
+        adapters::SeatedAdapter* const seated = seat_of(served, vmm);
+        if (seated == nullptr) return no_successor(served);
+        return seated->adapter().pci_state(std::nullopt);
+      },
+      kHandOver);
   if (!pci || !device::msix_table_address(*pci)) return pci;
   const auto table = exchange_table(adapter, vmm, nullptr);
   if (!table) return Failure(table.error());
@@ -102,8 +103,8 @@ Result<device::MsixTable> VmmPci::exchange_table(const std::string& adapter, Vmm
     reply->arrived.notify_one();
   };
   const std::optional<device::MsixTable> table = written != nullptr ? std::optional(*written) : std::nullopt;
-  const auto asked = on_adapter(
-      loop_, adapters_, adapter,
+  const auto asked = shards_.on(
+      adapter,
       [adapter, vmm, table, done](adapters::ServedAdapter& served) -> Result<void> {
         adapters::SeatedAdapter* const seated = seat_of(served, vmm);
         if (seated == nullptr) return no_successor(served);
@@ -114,11 +115,13 @@ Result<device::MsixTable> VmmPci::exchange_table(const std::string& adapter, Vmm
                           : seated->seat().dma_read(*address, vmm::kMsixTableBytes, done);
         seated->follow();
         return sent;
-      });
+      },
+      kHandOver);
   if (!asked) return Failure(asked.error());
   std::unique_lock lock(reply->mutex);
-  const bool came = reply->arrived.wait_for(lock, vfio_user::Session::kRequestTimeLimit + kShardPatience,
-                                            [&reply] { return reply->is_there; });
+  const bool came =
+      reply->arrived.wait_for(lock, vfio_user::Session::kRequestTimeLimit + adapters::kShardPatience,
+                              [&reply] { return reply->is_there; });
   lock.unlock();
   if (!came) {
     return fail(ErrorKind::kUnavailable, ETIMEDOUT,
@@ -144,11 +147,12 @@ Result<void> VmmPci::check(const std::string& adapter, Vmm vmm, const vmm::PciIm
   if (!here) return Failure(here.error());
   if (const auto other = device::difference(*here, state_of(image)))
     return fail(EIO, fmt::format("adapter {}: the new VMM has another PCI state: {}", adapter, *other));
-  return on_adapter(loop_, adapters_, adapter,
-                    [vmm, used = device::vectors_open(state_of(image))](adapters::ServedAdapter& served) {
-                      return vmm == Vmm::kOwn ? check_vectors_in_use(served, used)
-                                              : check_successors_vectors(served);
-                    });
+  return shards_.on(
+      adapter,
+      [vmm, used = device::vectors_open(state_of(image))](adapters::ServedAdapter& served) {
+        return vmm == Vmm::kOwn ? check_vectors_in_use(served, used) : check_successors_vectors(served);
+      },
+      kHandOver);
 }
 
 }  // namespace pvrdma::moves

@@ -2,27 +2,29 @@
 // table. So the table is read and written as the guest does it, by accesses to the guest-physical address of
 // its BAR.
 //
-// Thread: any but the shard's.
+// Thread: any but a shard's.
 #pragma once
 
 #include <string>
 
-#include "adapters/adapter_set.h"
+#include "adapters/shards.h"
 #include "base/result.h"
 #include "device/pci_state.h"
 #include "motion/adapter_side.h"
-#include "shard/loop.h"
 
 namespace pvrdma::moves {
 
 vmm::PciImage image_of(const device::PciState& state);
 
+// What the questions of moves to a shard are called in the log.
+inline constexpr const char* kHandOver = "a hand-over";
+
 class VmmPci {
  public:
   using Vmm = motion::AdapterSide::Vmm;
 
-  // Both are borrowed. `adapters` is used on the shard only.
-  VmmPci(shard::Loop& loop, const adapters::AdapterSet& adapters) : loop_(loop), adapters_(adapters) {}
+  // Borrowed.
+  explicit VmmPci(const adapters::Shards& shards) : shards_(shards) {}
 
   // As in motion::AdapterSide.
   Result<vmm::PciImage> image(const std::string& adapter, Vmm vmm);
@@ -35,8 +37,7 @@ class VmmPci {
   Result<device::MsixTable> exchange_table(const std::string& adapter, Vmm vmm,
                                            const device::MsixTable* written);
 
-  shard::Loop& loop_;
-  const adapters::AdapterSet& adapters_;
+  const adapters::Shards& shards_;
 };
 
 }  // namespace pvrdma::moves

@@ -15,6 +15,9 @@ namespace pvrdma::daemon {
 
 namespace {
 
+// Adapters are not placed on several shards yet.
+constexpr std::uint32_t kShards = 1;
+
 std::unique_ptr<control::Store> make_store(const control::ClusterConfig& config) {
   if (const auto* etcd = std::get_if<control::EtcdConfig>(&config.store)) {
     return control::make_etcd_store(*etcd);
@@ -48,12 +51,12 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
 // Each step borrows what earlier steps made. The host is announced last, when every socket is bound.
 Result<void> Daemon::build(const control::Config& config, const std::string& version,
                            const control::Plane::StopAsked& stop_asked, keep::DescriptorStore* store) {
-  if (auto made = make_loop(config.daemon); !made) return made;
+  if (auto made = make_loops(config.daemon); !made) return made;
   make_keeper(store);
   make_membership(config.cluster, version);
-  make_fabric();
+  make_rigs();
   if (auto made = make_tcp(config.cluster); !made) return made;
-  if (auto made = make_roce(config.roce); !made) return made;
+  if (auto made = first().make_roce(config.roce); !made) return made;
   if (auto made = make_adapters(config); !made) return made;
   if (auto read = connect_store(config.cluster, stop_asked); !read) return read;
   if (auto made = make_host_calls(config.cluster); !made) return made;
@@ -61,37 +64,40 @@ Result<void> Daemon::build(const control::Config& config, const std::string& ver
   make_controls(config.daemon, version);
   make_moves();
   if (auto bound = listen(config, version); !bound) return bound;
-  if (auto made = make_shard_thread(config.daemon); !made) return made;
+  if (auto made = make_threads(config.daemon); !made) return made;
   announce();
   return {};
 }
 
-Result<void> Daemon::make_loop(const control::DaemonConfig& config) {
+Result<void> Daemon::make_loops(const control::DaemonConfig& config) {
   auto reaper = Reaper::create();
   if (!reaper) return Failure(std::move(reaper).error());
   reaper_ = *std::move(reaper);
-  auto loop = shard::Loop::create(
-      {.spin = config.spin, .never_sleeps_while_polling = config.dedicated_core.has_value()}, clock_);
-  if (!loop) return Failure(std::move(loop).error());
-  loop_ = *std::move(loop);
+  for (std::uint32_t i = 0; i < kShards; ++i) {
+    auto loop = shard::Loop::create(
+        {.spin = config.spin, .never_sleeps_while_polling = config.dedicated_core.has_value()}, clock_);
+    if (!loop) return Failure(std::move(loop).error());
+    loops_.push_back(*std::move(loop));
+  }
   return {};
 }
 
 void Daemon::make_keeper(keep::DescriptorStore* store) {
-  if (store != nullptr) keeper_ = std::make_unique<adapters::Keeper>(*store, *loop_, clock_);
+  if (store != nullptr) keeper_ = std::make_unique<adapters::Keeper>(*store, clock_);
 }
 
 void Daemon::make_membership(const std::optional<control::ClusterConfig>& config,
                              const std::string& version) {
   if (!config) return;
   membership_ = std::make_unique<cluster::Membership>(
-      *config, version, *loop_, clock_, [this](const cluster::ShardView& view) { apply(view); },
+      *config, version, *loops_.front(), clock_,
+      [this](const cluster::ShardView& view) { first().apply(view); },
       keeper_ != nullptr ? keeper_->instance() : std::string());
 }
 
-void Daemon::make_fabric() {
-  fabric_ = std::make_unique<fabric::Fabric>(clock_, membership_.get());
-  fabric_->use(local_);
+void Daemon::make_rigs() {
+  for (std::uint32_t i = 0; i < kShards; ++i)
+    rigs_.push_back(std::make_unique<ShardRig>(i, *loops_[i], clock_, membership_.get()));
 }
 
 Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& config) {
@@ -105,46 +111,29 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
   options.take_call = [this](std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
     incoming_calls_->take(std::move(stream), std::move(peer));
   };
-  auto tcp = transport::Tcp::create(options, *loop_, clock_, *fabric_);
-  if (!tcp) return Failure(std::move(tcp).error());
-  tcp_ = *std::move(tcp);
-  fabric_->use(*tcp_);
-  if (tls::Context* const tls = tcp_->tls()) certificates_.add("tcp", *tls);
-  return {};
-}
-
-Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
-  if (links.empty()) return {};
-  roce_ = std::make_unique<transport::Roce>(*fabric_, transport::RoceOptions{});
-  loop_->add(*roce_);
-  links_ = links;
-  for (const control::RoceConfig& link : links_) {
-    const auto number = roce_->add_link([&](transport::roce::FrameHandler& handler) {
-      return transport::roce::open_link(link.link, *loop_, clock_, handler);
-    });
-    if (!number) return Failure(number.error());
-    if (!link.dvs.empty()) continue;  // the cluster's view assigns its segment
-    roce_->assign(*number, transport::SegmentId{});
-    fabric_->segment({}).set_native(fabric::NativeRule{{}, link.peers});
-  }
-  fabric_->use(*roce_);
+  if (auto made = first().make_tcp(options); !made) return made;
+  if (tls::Context* const tls = first().tcp()->tls()) certificates_.add("tcp", *tls);
   return {};
 }
 
 Result<void> Daemon::make_adapters(const control::Config& config) {
-  natives_ = std::make_unique<adapters::NativeLinks>(config.roce);
-  adapters_ = std::make_unique<adapters::AdapterSet>(*fabric_, *loop_, clock_, membership_.get(),
-                                                     config.budgets, reaper_.get(), natives_.get(),
-                                                     keeper_ ? &keeper_->keeping() : nullptr);
+  account_ = std::make_unique<verbs::HostAccount>(config.budgets.total);
+  std::vector<adapters::Shard> shards;
+  for (const auto& rig : rigs_) {
+    rig->make_adapters(config.roce, membership_.get(), config.budgets.each, *account_, *reaper_,
+                       keeper_ ? &keeper_->keeping() : nullptr);
+    shards.push_back(rig->shard());
+  }
+  shards_ = std::make_unique<adapters::Shards>(std::move(shards));
   if (keeper_ != nullptr) {
     // A member of a cluster learns later which VMs it has, so it takes back every kept adapter.
-    adapters_->give_back(keeper_->given([&config](const std::string& name) {
+    first().adapters().give_back(keeper_->given([&config](const std::string& name) {
       return config.cluster ||
              std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
     }));
   }
   for (const control::AdapterConfig& each : config.adapters) {
-    auto added = adapters_->add_static(each);
+    auto added = first().adapters().add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
   }
   return {};
@@ -168,8 +157,8 @@ Result<void> Daemon::make_host_calls(const std::optional<control::ClusterConfig>
     if (from == nullptr || to == nullptr) return std::nullopt;
     return calls::Route{*from, *to};
   };
-  host_calls_ = std::make_unique<calls::HostCalls>(config->host_name, find_route, tcp_->tls(),
-                                                   tcp_->congestion_control());
+  host_calls_ = std::make_unique<calls::HostCalls>(config->host_name, find_route, first().tcp()->tls(),
+                                                   first().tcp()->congestion_control());
   return {};
 }
 
@@ -181,32 +170,29 @@ void Daemon::make_hca(const std::optional<control::ClusterConfig>& config) {
   if (!config->hca_enabled) refused = "[hca] enabled is false on this host";
   if (config->hca_require_encryption)
     refused = "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt";
-  hca_ = std::make_unique<transport::Hca>(
-      transport::HcaOptions{.open = transport::hca::open_rdma,
-                            .introducer = *introducer_,
-                            .worker = *hca_worker_,
-                            .may_ask = [this](transport::HostId host) { return tcp_->is_up(host); },
-                            .refused = std::move(refused)},
-      *loop_, clock_, *fabric_);
-  fabric_->use(*hca_);
+  first().make_hca({.open = transport::hca::open_rdma,
+                    .introducer = *introducer_,
+                    .worker = *hca_worker_,
+                    .may_ask = [tcp = first().tcp()](transport::HostId host) { return tcp->is_up(host); },
+                    .refused = std::move(refused)});
   incoming_calls_->on(transport::hca::kPipeOffer,
-                      [this](calls::IncomingCall& call, const calls::Said& first) {
-                        transport::hca::answer_pipe_offer(*hca_, call, first);
+                      [hca = first().hca()](calls::IncomingCall& call, const calls::Said& said) {
+                        transport::hca::answer_pipe_offer(*hca, call, said);
                       });
 }
 
 void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version) {
-  snapshots_ = std::make_unique<snapshots::ShardSnapshots>(*loop_, *adapters_, *fabric_, tcp_.get(),
-                                                           hca_.get(), roce_.get(), sandbox_counters);
-  adapter_links_ = std::make_unique<adapters::ShardLinks>(*loop_, *adapters_);
-  captures_ = std::make_unique<adapters::ShardCaptures>(*loop_, *adapters_, *reaper_, version);
+  snapshots_ = std::make_unique<snapshots::ShardSnapshots>(*shards_, *account_, first().tcp(), first().hca(),
+                                                           sandbox_counters);
+  adapter_links_ = std::make_unique<adapters::ShardLinks>(*shards_);
+  captures_ = std::make_unique<adapters::ShardCaptures>(*shards_, *reaper_, version);
   faults_ = std::make_unique<adapters::ShardFaults>(
-      *loop_, clock_, *adapters_, *fabric_, roce_.get(), *reaper_,
+      *shards_, clock_, *reaper_,
       config.fault_injection ? adapters::Injection::kAllowed : adapters::Injection::kRefused);
 }
 
 void Daemon::make_moves() {
-  side_ = std::make_unique<moves::ShardSide>(*loop_, clock_, *adapters_);
+  side_ = std::make_unique<moves::ShardSide>(*shards_, clock_);
   const moves::FindMonitor find_monitor = [this](const std::string& adapter) {
     return side_->monitor(adapter);
   };
@@ -238,10 +224,10 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
   return {};
 }
 
-Result<void> Daemon::make_shard_thread(const control::DaemonConfig& config) {
-  auto shard = ShardThread::create(*loop_, config.dedicated_core);
-  if (!shard) return Failure(std::move(shard).error());
-  shard_ = *std::move(shard);
+Result<void> Daemon::make_threads(const control::DaemonConfig& config) {
+  for (const auto& rig : rigs_) {
+    if (auto made = rig->make_thread(config.dedicated_core); !made) return made;
+  }
   return {};
 }
 
@@ -265,21 +251,17 @@ Daemon::~Daemon() {
     const bool comes_back = keeper_ != nullptr && keeper_->keeps_clients();
     membership_->stop(comes_back ? control::LeasedRecords::kLeave : control::LeasedRecords::kGiveBack);
   }
-  shard_.reset();
+  for (const auto& rig : rigs_) rig->end_thread();
   if (keeper_ != nullptr) keeper_->keep_all();
-  adapters_.reset();
-  if (fabric_ != nullptr) {
-    fabric_->drop(transport::PathKind::kHca);
-    fabric_->drop(transport::PathKind::kTcp);
-    fabric_->drop(transport::PathKind::kRoce);
-  }
-  if (roce_ != nullptr) loop_->remove(*roce_);
+  for (const auto& rig : rigs_) rig->end_serving();
 }
 
 Result<void> Daemon::start() {
-  if (auto started = adapters_->start(); !started) return started;
-  if (keeper_ != nullptr) keeper_->start(*adapters_);
-  shard_->start();
+  for (const auto& rig : rigs_) {
+    if (auto started = rig->adapters().start(); !started) return started;
+  }
+  if (keeper_ != nullptr) keeper_->start(*shards_);
+  for (const auto& rig : rigs_) rig->start_thread();
   api_->start();
   return {};
 }
@@ -288,23 +270,6 @@ bool Daemon::has_client() {
   const auto snapshot = snapshots_->take_snapshot(snapshots::SnapshotDetail::kAdapters);
   return !snapshot ||
          std::ranges::any_of(snapshot->adapters, [](const auto& adapter) { return adapter.state != "off"; });
-}
-
-// Runs on the shard. Configures the transports first, because the fabric's connections continue over them at
-// once.
-void Daemon::apply(const cluster::ShardView& view) {
-  tcp_->configure(view.tcp);
-  hca_->configure(view.hca);
-  for (std::size_t i = 0; i < links_.size(); ++i) {
-    if (links_[i].dvs.empty()) continue;
-    const auto dvs = view.switches.find(links_[i].dvs);
-    roce_->assign(i, dvs != view.switches.end()
-                         ? std::optional(transport::SegmentId{dvs->second, links_[i].vlan})
-                         : std::nullopt);
-  }
-  fabric_->set_view(view.fabric);
-  natives_->set_cluster(view.switches, view.fabric.natives);
-  adapters_->set_wanted(view.adapters);
 }
 
 }  // namespace pvrdma::daemon

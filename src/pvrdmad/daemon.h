@@ -6,11 +6,12 @@
 // arrives.
 //
 // Stopping: the API ends first, so no requests come any more. The host's live records are removed from the
-// store. The shard finishes its turn and its posted tasks. Then adapters, transports and fabric are
-// destroyed, and each socket file is removed. With a descriptor store, the next process continues with the
-// adapters (adapters/keeper.h), and the live records stay for it.
+// store. Each shard finishes its turn and its posted tasks. When no shard has a thread any more, adapters,
+// transports and fabrics are destroyed, and each socket file is removed. With a descriptor store, the next
+// process continues with the adapters (adapters/keeper.h), and the live records stay for it.
 //
-// Thread: created, started, stopped and destroyed by main(); the shard and the API have threads of their own.
+// Thread: created, started, stopped and destroyed by main(); the shards and the API have threads of their
+// own.
 #pragma once
 
 #include <memory>
@@ -18,11 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "adapters/adapter_set.h"
 #include "adapters/keeper.h"
 #include "adapters/shard_captures.h"
 #include "adapters/shard_faults.h"
 #include "adapters/shard_links.h"
+#include "adapters/shards.h"
 #include "api/api_server.h"
 #include "base/reaper.h"
 #include "base/result.h"
@@ -31,23 +32,19 @@
 #include "calls/incoming_calls.h"
 #include "cluster/membership.h"
 #include "control/config/config.h"
-#include "fabric/fabric.h"
 #include "keep/descriptor_store.h"
 #include "moves/checkpoints.h"
 #include "moves/motions.h"
 #include "moves/shard_side.h"
 #include "moves/upgrades.h"
-#include "pvrdmad/shard_thread.h"
+#include "pvrdmad/shard_rig.h"
 #include "shard/loop.h"
 #include "snapshots/shard_snapshots.h"
 #include "tls/certificates.h"
 #include "transport/hca/call_introducer.h"
-#include "transport/hca/hca.h"
 #include "transport/hca/nic_checks.h"
 #include "transport/hca/worker.h"
-#include "transport/local/local.h"
-#include "transport/roce/roce.h"
-#include "transport/tcp/tcp.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::daemon {
 
@@ -67,7 +64,7 @@ class Daemon {
   // Starts the threads. Called once. Errors: the kernel refuses to watch a socket.
   Result<void> start();
 
-  // Whether an adapter has a client, or the shard does not answer in time. Blocks; for main's thread.
+  // Whether an adapter has a client, or a shard does not answer in time. Blocks; for main's thread.
   bool has_client();
 
   // The certificates of [tcp] and [api]. Their functions block, so they are for main's thread.
@@ -78,12 +75,11 @@ class Daemon {
   Result<void> build(const control::Config& config, const std::string& version,
                      const control::Plane::StopAsked& stop_asked, keep::DescriptorStore* store);
   // The steps of build(), in its order. Those with an optional configuration do nothing without it.
-  Result<void> make_loop(const control::DaemonConfig& config);
+  Result<void> make_loops(const control::DaemonConfig& config);
   void make_keeper(keep::DescriptorStore* store);
   void make_membership(const std::optional<control::ClusterConfig>& config, const std::string& version);
-  void make_fabric();
+  void make_rigs();
   Result<void> make_tcp(const std::optional<control::ClusterConfig>& config);
-  Result<void> make_roce(const std::vector<control::RoceConfig>& links);
   Result<void> make_adapters(const control::Config& config);
   Result<void> connect_store(const std::optional<control::ClusterConfig>& config,
                              const control::Plane::StopAsked& stop_asked);
@@ -92,30 +88,26 @@ class Daemon {
   void make_controls(const control::DaemonConfig& config, const std::string& version);
   void make_moves();
   Result<void> listen(const control::Config& config, const std::string& version);
-  Result<void> make_shard_thread(const control::DaemonConfig& config);
+  Result<void> make_threads(const control::DaemonConfig& config);
   void announce();
 
-  void apply(const cluster::ShardView& view);
+  // The shard of all adapters that other hosts or native endpoints reach, and so, for now, of all adapters.
+  ShardRig& first() { return *rigs_.front(); }
 
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;
   std::unique_ptr<Reaper> reaper_;
-  transport::Local local_;
-  std::unique_ptr<shard::Loop> loop_;
-  std::unique_ptr<adapters::Keeper> keeper_;         // null: nothing is kept
-  std::unique_ptr<cluster::Membership> membership_;  // null: not in a cluster
-  std::unique_ptr<fabric::Fabric> fabric_;
-  // The next six are null if membership_ is.
-  std::unique_ptr<calls::IncomingCalls> incoming_calls_;
-  std::unique_ptr<transport::Tcp> tcp_;
+  std::unique_ptr<verbs::HostAccount> account_;           // of the adapters of all shards
+  std::vector<std::unique_ptr<shard::Loop>> loops_;       // by shard
+  std::unique_ptr<adapters::Keeper> keeper_;              // null: nothing is kept
+  std::unique_ptr<cluster::Membership> membership_;       // null: not in a cluster
+  std::unique_ptr<calls::IncomingCalls> incoming_calls_;  // null if membership_ is
+  std::vector<std::unique_ptr<ShardRig>> rigs_;           // by shard
+  // The next three are null if membership_ is. The rigs' Hca borrows two of them, and ends by end_serving().
   std::unique_ptr<calls::HostCalls> host_calls_;
   std::unique_ptr<transport::hca::CallIntroducer> introducer_;
   std::unique_ptr<transport::hca::WorkerThread> hca_worker_;
-  std::unique_ptr<transport::Hca> hca_;
-  std::unique_ptr<transport::Roce> roce_;   // null: there is no link
-  std::vector<control::RoceConfig> links_;  // of roce_; the index is the link's number
-  std::unique_ptr<adapters::NativeLinks> natives_;
-  std::unique_ptr<adapters::AdapterSet> adapters_;
+  std::unique_ptr<adapters::Shards> shards_;
   std::unique_ptr<snapshots::ShardSnapshots> snapshots_;
   std::unique_ptr<adapters::ShardLinks> adapter_links_;
   std::unique_ptr<adapters::ShardCaptures> captures_;
@@ -127,7 +119,6 @@ class Daemon {
   std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
   tls::Certificates certificates_;
-  std::unique_ptr<ShardThread> shard_;
 };
 
 }  // namespace pvrdma::daemon

@@ -17,20 +17,20 @@ constexpr unsigned long kTimerSlackNs = 1;
 
 }  // namespace
 
-Result<std::unique_ptr<ShardThread>> ShardThread::create(shard::Loop& loop,
+Result<std::unique_ptr<ShardThread>> ShardThread::create(std::uint32_t shard, shard::Loop& loop,
                                                          std::optional<std::uint32_t> core) {
-  std::unique_ptr<ShardThread> shard(new ShardThread(loop));
+  std::unique_ptr<ShardThread> made(new ShardThread(shard, loop));
   try {
-    shard->thread_ = std::thread([&shard = *shard] { shard.follow_orders(); });
+    made->thread_ = std::thread([&made = *made] { made.follow_orders(); });
   } catch (const std::system_error& error) {
     return fail_errno(error.code().value(), "cannot start the thread of the adapters");
   }
-  if (!core) return shard;
-  if (auto bound = bind_to_core(shard->thread_, *core); !bound) {
+  if (!core) return made;
+  if (auto bound = bind_to_core(made->thread_, *core); !bound) {
     return Failure(std::move(bound).error().in(fmt::format("dedicated_core = {} in [daemon]", *core)));
   }
   log::info("pvrdmad: the thread of the adapters has core {}", *core);
-  return shard;
+  return made;
 }
 
 ShardThread::~ShardThread() {
@@ -49,8 +49,8 @@ void ShardThread::decide(Order order) {
 }
 
 void ShardThread::follow_orders() {
-  ::pthread_setname_np(::pthread_self(),
-                       "shard-0");  // another thread's name is a file, which the sandbox forbids
+  // Named here, because another thread's name is a file, which the sandbox forbids.
+  ::pthread_setname_np(::pthread_self(), fmt::format("shard-{}", shard_).c_str());
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   order_.wait(Order::kWait, std::memory_order_acquire);
   if (order_.load(std::memory_order_acquire) == Order::kRun) loop_.run();

@@ -1,4 +1,4 @@
-// ShardThread: the thread of this process's shard.
+// ShardThread: the thread of one shard.
 //
 // The thread is made before it runs its loop, because it must be bound to a core before the process is
 // confined: the sandbox forbids that.
@@ -19,9 +19,10 @@ namespace pvrdma::daemon {
 
 class ShardThread {
  public:
-  // The thread runs on `core` only; nullopt: on any core. `loop` is borrowed. Errors: the system has no
-  // thread, or the kernel refuses to bind it to `core`.
-  static Result<std::unique_ptr<ShardThread>> create(shard::Loop& loop, std::optional<std::uint32_t> core);
+  // `shard` is the shard's number, which names the thread. The thread runs on `core` only; nullopt: on any
+  // core. `loop` is borrowed. Errors: the system has no thread, or the kernel refuses to bind it to `core`.
+  static Result<std::unique_ptr<ShardThread>> create(std::uint32_t shard, shard::Loop& loop,
+                                                     std::optional<std::uint32_t> core);
   ~ShardThread();  // stops the loop, if it runs, and waits for its end
   ShardThread(const ShardThread&) = delete;
   ShardThread& operator=(const ShardThread&) = delete;
@@ -32,10 +33,11 @@ class ShardThread {
  private:
   enum class Order : std::uint8_t { kWait, kRun, kEnd };
 
-  explicit ShardThread(shard::Loop& loop) : loop_(loop) {}
+  ShardThread(std::uint32_t shard, shard::Loop& loop) : shard_(shard), loop_(loop) {}
   void follow_orders();
   void decide(Order order);
 
+  const std::uint32_t shard_;
   shard::Loop& loop_;
   std::atomic<Order> order_ = Order::kWait;
   std::thread thread_;

@@ -42,24 +42,30 @@ class ShardThreadTest : public testing::Test {
 };
 
 TEST_F(ShardThreadTest, RunsTheLoopWhereItsMakerRuns) {
-  const auto thread = ShardThread::create(*loop_, std::nullopt).value();
+  const auto thread = ShardThread::create(0, *loop_, std::nullopt).value();
   thread->start();
   const Where shard = shard::ask(*loop_, 60s, here).value();
   EXPECT_EQ(shard.name, "shard-0");
   EXPECT_EQ(shard.cores, here().cores);
 }
 
+TEST_F(ShardThreadTest, HasTheNameOfItsShard) {
+  const auto thread = ShardThread::create(3, *loop_, std::nullopt).value();
+  thread->start();
+  EXPECT_EQ(shard::ask(*loop_, 60s, here).value().name, "shard-3");
+}
+
 TEST_F(ShardThreadTest, RunsTheLoopOnItsCoreAlone) {
   const std::vector<std::uint32_t> before = here().cores;
   const std::uint32_t core = usable_cores().back();
-  const auto thread = ShardThread::create(*loop_, core).value();
+  const auto thread = ShardThread::create(0, *loop_, core).value();
   thread->start();
   EXPECT_EQ(shard::ask(*loop_, 60s, here).value().cores, std::vector{core});
   EXPECT_EQ(here().cores, before) << "and nobody else is bound";
 }
 
 TEST_F(ShardThreadTest, RefusesACoreThatIsNotThere) {
-  const auto thread = ShardThread::create(*loop_, 8191);
+  const auto thread = ShardThread::create(0, *loop_, 8191);
   ASSERT_FALSE(thread);
   EXPECT_EQ(thread.error().message,
             "dedicated_core = 8191 in [daemon]: cannot bind a thread to core 8191: Invalid argument");
@@ -68,7 +74,7 @@ TEST_F(ShardThreadTest, RefusesACoreThatIsNotThere) {
 TEST_F(ShardThreadTest, RunsNothingBeforeItsStart) {
   std::atomic<bool> ran = false;
   {
-    const auto thread = ShardThread::create(*loop_, std::nullopt).value();
+    const auto thread = ShardThread::create(0, *loop_, std::nullopt).value();
     ASSERT_TRUE(loop_->post({[&ran] { ran = true; }, "a test's"}));
   }
   EXPECT_FALSE(ran);

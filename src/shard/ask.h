@@ -1,21 +1,89 @@
-// ask(): runs a function on a shard and waits for its answer for a bounded time. Must not be called on the
-// shard's own thread.
+// ask() and ask_all(): run a function on a shard, or on several, and wait for the answers for a bounded time.
+// Must not be called on a shard's own thread.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/loop.h"
 
 namespace pvrdma::shard {
+
+// A question that was posted to a shard. Thread: one.
+template <typename Answer>
+class Asked {
+ public:
+  template <typename Question>
+  Asked(Loop& loop, Question question, const char* what) {
+    auto reply = std::make_shared<Reply>();
+    auto answer_it = [reply, question = std::move(question)]() mutable {
+      {
+        const std::lock_guard lock(reply->mutex);
+        if (reply->withdrawn) return;
+        reply->begun = true;
+      }
+      std::optional<Answer> answer;
+      try {
+        answer.emplace(question());
+      } catch (const std::bad_alloc&) {  // the caller gets ENOMEM; the shard goes on
+      }
+      {
+        const std::lock_guard lock(reply->mutex);
+        reply->answer = std::move(answer);
+        reply->done = true;
+      }
+      reply->arrived.notify_one();
+    };
+    if (loop.post(Task(std::move(answer_it), what))) reply_ = std::move(reply);
+  }
+
+  // Called once. As ask().
+  Result<Answer> wait(Duration patience) {
+    if (reply_ == nullptr)
+      return fail(ErrorKind::kUnavailable, EAGAIN,
+                  "the shard takes no questions now: it is stopping or overloaded");
+    std::unique_lock lock(reply_->mutex);
+    const auto is_done = [this] { return reply_->done; };
+    bool arrived = reply_->arrived.wait_for(lock, patience, is_done);
+    if (!arrived && reply_->begun) {
+      reply_->arrived.wait(lock, is_done);
+      arrived = true;
+    }
+    reply_->withdrawn = !arrived;
+    lock.unlock();  // making the error may wait for memory, and the shard must not wait for the lock
+    if (!arrived) {
+      return fail(ErrorKind::kUnavailable, ETIMEDOUT,
+                  "the shard did not answer in time: it is overloaded or stuck");
+    }
+    if (!reply_->answer)
+      return fail(ErrorKind::kUnavailable, ENOMEM, "the shard has no memory for an answer now");
+    return *std::move(reply_->answer);
+  }
+
+ private:
+  struct Reply {
+    std::mutex mutex;
+    std::condition_variable arrived;
+    bool begun = false;  // guarded by mutex, like the following members
+    bool withdrawn = false;
+    bool done = false;
+    std::optional<Answer> answer;  // empty: there was no memory for it
+  };
+
+  std::shared_ptr<Reply> reply_;  // null: the shard did not take the question
+};
 
 // `question` runs on the loop's thread and returns a value. After `patience` the caller withdraws a question
 // that has not begun, and it will not run. If it has begun, the caller waits until it ends, however long that
@@ -25,54 +93,26 @@ namespace pvrdma::shard {
 template <typename Question>
 auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
     -> Result<std::invoke_result_t<Question>> {
-  using Answer = std::invoke_result_t<Question>;
-  struct Reply {
-    std::mutex mutex;
-    std::condition_variable arrived;
-    bool begun = false;  // guarded by mutex, like the following members
-    bool withdrawn = false;
-    bool done = false;
-    std::optional<Answer> answer;  // empty: there was no memory for it
-  };
-  auto reply = std::make_shared<Reply>();
-  auto answer_it = [reply, question = std::move(question)]() mutable {
-    {
-      const std::lock_guard lock(reply->mutex);
-      if (reply->withdrawn) return;
-      reply->begun = true;
-    }
-    std::optional<Answer> answer;
-    try {
-      answer.emplace(question());
-    } catch (const std::bad_alloc&) {  // the caller gets ENOMEM; the shard goes on
-    }
-    {
-      const std::lock_guard lock(reply->mutex);
-      reply->answer = std::move(answer);
-      reply->done = true;
-    }
-    reply->arrived.notify_one();
-  };
-  const bool posted = loop.post(Task(std::move(answer_it), what));
-  if (!posted)
-    return fail(ErrorKind::kUnavailable, EAGAIN,
-                "the shard takes no questions now: it is stopping or overloaded");
-  std::unique_lock lock(reply->mutex);
-  const auto is_done = [&reply] { return reply->done; };
-  bool arrived = reply->arrived.wait_for(lock, patience, is_done);
-  if (!arrived && reply->begun) {
-    reply->arrived.wait(lock, is_done);
-    arrived = true;
-  }
-  reply->withdrawn = !arrived;
-  lock.unlock();  // making the error may wait for memory, and the shard must not wait for the lock
-  if (!arrived) {
-    return fail(ErrorKind::kUnavailable, ETIMEDOUT,
-                "the shard did not answer in time: it is overloaded or stuck");
-  }
-  if (!reply->answer)
-    return fail(ErrorKind::kUnavailable, ENOMEM, "the shard has no memory for an answer now");
-  return *std::move(reply->answer);
+  return Asked<std::invoke_result_t<Question>>(loop, std::move(question), what).wait(patience);
+}
+
+// Asks all loops at once, each a copy of `question`, which takes the loop's index. Returns the answers in the
+// order of the loops; each may be an error of ask(). `patience` is for all together.
+template <typename Question>
+auto ask_all(std::span<Loop* const> loops, Duration patience, const Question& question, const char* what)
+    -> std::vector<Result<std::invoke_result_t<Question, std::size_t>>> {
+  using Answer = std::invoke_result_t<Question, std::size_t>;
+  const Instant until = Instant::now() + patience;
+  std::vector<Asked<Answer>> asked;
+  asked.reserve(loops.size());
+  for (std::size_t i = 0; i < loops.size(); ++i)
+    asked.emplace_back(
+        *loops[i], [question, i]() mutable { return question(i); }, what);
+  std::vector<Result<Answer>> answers;
+  answers.reserve(loops.size());
+  for (Asked<Answer>& each : asked)
+    answers.push_back(each.wait(std::max<Duration>(until - Instant::now(), Duration{})));
+  return answers;
 }
 
 }  // namespace pvrdma::shard

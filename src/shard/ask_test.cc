@@ -1,9 +1,11 @@
 #include "shard/ask.h"
 
+#include <array>
 #include <atomic>
 #include <gtest/gtest.h>
 #include <memory>
 #include <new>
+#include <span>
 #include <thread>
 
 namespace pvrdma::shard {
@@ -83,6 +85,41 @@ TEST_F(AskTest, IsRefusedByAFullMailbox) {
   const auto answer = ask(*loop_, 10s, [] { return 1; });
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, EAGAIN);
+}
+
+TEST_F(AskTest, AsksAllAtOnceAndKeepsTheirOrder) {
+  const auto second = Loop::create({}, clock_).value();
+  std::array<std::thread::id, 2> ids{};
+  std::atomic<int> here = 0;
+  // Each answer waits until both shards have been asked.
+  const auto meet = [&ids, &here](std::size_t index) {
+    ids.at(index) = std::this_thread::get_id();
+    ++here;
+    while (here != 2) std::this_thread::yield();
+    return index + 10;
+  };
+  run();
+  std::thread other([&] { second->run(); });
+  const std::array loops{loop_.get(), second.get()};
+  const auto answers = ask_all(std::span<Loop* const>(loops), 10s, meet, "a test's");
+  EXPECT_EQ(answers.at(0).value(), 10U);
+  EXPECT_EQ(answers.at(1).value(), 11U);
+  EXPECT_EQ(ids, (std::array{thread_.get_id(), other.get_id()}));
+  second->stop();
+  other.join();
+}
+
+TEST_F(AskTest, OneShardThatDoesNotAnswerCostsNoOtherAnswer) {
+  const auto stopped = Loop::create({}, clock_).value();
+  stopped->stop();
+  stopped->run();
+  run();
+  const std::array loops{stopped.get(), loop_.get()};
+  const auto answers = ask_all(
+      std::span<Loop* const>(loops), 10s, [](std::size_t index) { return index; }, "a test's");
+  ASSERT_FALSE(answers.at(0));
+  EXPECT_EQ(answers.at(0).error().code, EAGAIN);
+  EXPECT_EQ(answers.at(1).value(), 1U);
 }
 
 TEST_F(AskTest, IsAnsweredOrRefusedWhileTheShardStops) {

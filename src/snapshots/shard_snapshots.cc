@@ -16,9 +16,7 @@
 namespace pvrdma::snapshots {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(2);
-
-// The values that the shard copies.
+// The values that a shard copies.
 struct QpCopy {
   verbs::QpInfo info;
   fabric::PathInfo path;
@@ -45,10 +43,9 @@ struct HcaCopy {
   HcaCounts counts;
 };
 
-struct HostCopy {
+struct ShardCopy {
   std::vector<AdapterCopy> adapters;
   std::vector<adapters::AdapterTrouble> not_served;
-  std::vector<BudgetUse> totals;
   std::optional<TcpCopy> tcp;
   std::optional<HcaCopy> hca;
   std::optional<RoceCounts> roce;
@@ -199,6 +196,43 @@ AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   return adapter;
 }
 
+std::vector<CounterGroup> own_groups(const ShardCopy& shard) {
+  return {{"switch",
+           {{"duplicate_gids_refused", shard.duplicates_refused},
+            {"foreign_gids_refused", shard.foreign_refused},
+            {"gids_lost", shard.gids_lost}}},
+          transport_group(shard.local_name, shard.local),
+          shard_group(shard.loop)};
+}
+
+std::vector<CounterGroup> outward_groups(const ShardCopy& shard) {
+  std::vector<CounterGroup> groups;
+  if (shard.tcp) groups.push_back(tcp_group(shard.tcp->counters, shard.tcp->errors));
+  if (shard.hca) groups.push_back(hca_group(shard.hca->counts));
+  if (shard.roce) {
+    for (CounterGroup& group : roce_groups(*shard.roce)) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// Adds up the groups of all shards. Groups of one name have the same counters in the same order.
+std::vector<CounterGroup> sum(const std::vector<ShardCopy>& shards,
+                              std::vector<CounterGroup> (*groups_of)(const ShardCopy&)) {
+  std::vector<CounterGroup> all;
+  for (const ShardCopy& shard : shards) {
+    for (CounterGroup& group : groups_of(shard)) {
+      const auto same = std::ranges::find(all, group.name, &CounterGroup::name);
+      if (same == all.end()) {
+        all.push_back(std::move(group));
+        continue;
+      }
+      for (std::size_t i = 0; i < group.counters.size(); ++i)
+        same->counters[i].value += group.counters[i].value;
+    }
+  }
+  return all;
+}
+
 QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
   const verbs::QpInfo& info = copy.info;
   QpSnapshot qp;
@@ -225,59 +259,53 @@ QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
 }  // namespace
 
 Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
-  const auto copied = shard::ask(
-      loop_, kPatience,
-      [this] {
-        HostCopy host;
-        for (const auto& adapter : adapters_.adapters())
-          host.adapters.push_back(copy_adapter(adapters_, roce_, hca_, *adapter));
-        host.not_served = adapters_.troubles();
-        host.totals = adapters_.host_account().uses();
-        if (tcp_ != nullptr) host.tcp = TcpCopy{tcp_->state(), tcp_->counters(), tcp_->errors()};
-        if (hca_ != nullptr)
-          host.hca = HcaCopy{hca_->state(), {hca_->counters(), hca_->bulk(), hca_->errors()}};
-        if (roce_ != nullptr)
-          host.roce =
-              RoceCounts{roce_->counters(), roce_->packets(), roce_->errors(), roce_->link_counters()};
-        host.duplicates_refused = fabric_.duplicates_refused();
-        host.foreign_refused = fabric_.foreign_refused();
-        host.gids_lost = fabric_.gids_lost();
-        const transport::Transport& local = *fabric_.transports().find(transport::PathKind::kLocal);
-        host.local_name = to_text(local.kind());
-        host.local = local.counters();
-        host.loop = loop_.counters();
-        return host;
+  auto answers = shards_.ask_all(
+      [this](std::size_t index) {
+        const adapters::Shard& shard = shards_[index];
+        const transport::Tcp* const tcp = tcp_of(index);
+        const transport::Hca* const hca = hca_of(index);
+        ShardCopy copy;
+        for (const auto& adapter : shard.adapters.adapters())
+          copy.adapters.push_back(copy_adapter(shard.adapters, shard.roce, hca, *adapter));
+        copy.not_served = shard.adapters.troubles();
+        if (tcp != nullptr) copy.tcp = TcpCopy{tcp->state(), tcp->counters(), tcp->errors()};
+        if (hca != nullptr) copy.hca = HcaCopy{hca->state(), {hca->counters(), hca->bulk(), hca->errors()}};
+        if (shard.roce != nullptr)
+          copy.roce = RoceCounts{shard.roce->counters(), shard.roce->packets(), shard.roce->errors(),
+                                 shard.roce->link_counters()};
+        copy.duplicates_refused = shard.fabric.duplicates_refused();
+        copy.foreign_refused = shard.fabric.foreign_refused();
+        copy.gids_lost = shard.fabric.gids_lost();
+        const transport::Transport& local = *shard.fabric.transports().find(transport::PathKind::kLocal);
+        copy.local_name = to_text(local.kind());
+        copy.local = local.counters();
+        copy.loop = shard.loop.counters();
+        return copy;
       },
       "taking a snapshot");
-  if (!copied) return Failure(copied.error());
+  std::vector<ShardCopy> copies;
+  for (auto& answer : answers) {
+    if (!answer) return Failure(std::move(answer).error());
+    copies.push_back(*std::move(answer));
+  }
   Snapshot snapshot;
-  for (const AdapterCopy& adapter : copied->adapters) {
-    snapshot.adapters.push_back(to_snapshot(adapter));
-    if (detail != SnapshotDetail::kAdaptersAndQps) continue;
-    if (auto added = add_qps(adapter.info.name, snapshot); !added) return Failure(std::move(added).error());
+  for (std::size_t shard = 0; shard < copies.size(); ++shard) {
+    for (const AdapterCopy& adapter : copies[shard].adapters) {
+      snapshot.adapters.push_back(to_snapshot(adapter));
+      if (detail != SnapshotDetail::kAdaptersAndQps) continue;
+      if (auto added = add_qps(shard, adapter.info.name, snapshot); !added)
+        return Failure(std::move(added).error());
+    }
+    const auto& not_served = copies[shard].not_served;
+    snapshot.not_served.insert(snapshot.not_served.end(), not_served.begin(), not_served.end());
+    if (copies[shard].tcp) snapshot.tcp = copies[shard].tcp->state;
+    if (copies[shard].hca) snapshot.hca = copies[shard].hca->state;
   }
-  snapshot.not_served = copied->not_served;
-  snapshot.totals = copied->totals;
-  snapshot.host = {{"switch",
-                    {{"duplicate_gids_refused", copied->duplicates_refused},
-                     {"foreign_gids_refused", copied->foreign_refused},
-                     {"gids_lost", copied->gids_lost}}},
-                   transport_group(copied->local_name, copied->local),
-                   shard_group(copied->loop),
-                   budget_group(kTotalBudgetRefusals, copied->totals)};
-  if (copied->tcp) {
-    snapshot.tcp = copied->tcp->state;
-    snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));
-  }
-  if (copied->hca) {
-    snapshot.hca = copied->hca->state;
-    for (const AdapterSnapshot& adapter : snapshot.adapters)
-      snapshot.hca.pinned_bytes += adapter.pinned_bytes;
-    snapshot.host.push_back(hca_group(copied->hca->counts));
-  }
-  if (copied->roce) {
-    for (CounterGroup& group : roce_groups(*copied->roce)) snapshot.host.push_back(std::move(group));
-  }
+  for (const AdapterSnapshot& adapter : snapshot.adapters) snapshot.hca.pinned_bytes += adapter.pinned_bytes;
+  snapshot.totals = account_.uses();
+  snapshot.host = sum(copies, own_groups);
+  snapshot.host.push_back(budget_group(kTotalBudgetRefusals, snapshot.totals));
+  for (CounterGroup& group : sum(copies, outward_groups)) snapshot.host.push_back(std::move(group));
   if (process_counters_) {
     for (CounterGroup& group : process_counters_()) snapshot.host.push_back(std::move(group));
   }
@@ -286,15 +314,13 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
 
 // An adapter may have tens of thousands of QPs. The shard copies one page of them per task, and serves guests
 // between the tasks.
-Result<void> ShardSnapshots::add_qps(const std::string& adapter, Snapshot& snapshot) {
+Result<void> ShardSnapshots::add_qps(std::size_t shard, const std::string& adapter, Snapshot& snapshot) {
   for (std::optional<std::uint32_t> next = 0; next;) {
     const auto page = shard::ask(
-        loop_, kPatience,
-        [this, adapter, first = *next] {
-          const auto& all = adapters_.adapters();
-          const auto it = std::find_if(all.begin(), all.end(),
-                                       [&](const auto& each) { return each->port().name() == adapter; });
-          return it == all.end() ? QpPageCopy{} : copy_qps(**it, hca_, first);  // it has gone
+        shards_[shard].loop, adapters::kShardPatience,
+        [&set = shards_[shard].adapters, hca = hca_of(shard), adapter, first = *next] {
+          const adapters::ServedAdapter* const served = set.find(adapter);
+          return served != nullptr ? copy_qps(*served, hca, first) : QpPageCopy{};
         },
         "listing QPs");
     if (!page) return Failure(page.error());

@@ -1,10 +1,13 @@
 #include "snapshots/shard_snapshots.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
 
+#include "adapters/shard_links.h"
+#include "adapters/two_shards_fixture.h"
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
 
@@ -35,12 +38,14 @@ class ShardSnapshotsTest : public testing::Test {
       testing::TempDir() + "shard_snapshots_test_" + std::to_string(::getpid()) + ".sock";
   SteadyClock clock_;
   transport::Local local_;
+  verbs::HostAccount account_{TotalBudgets{}};
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   fabric::Fabric fabric_{clock_};
   adapters::NativeLinks natives_{{{.link = {LinkKind::kXdp, "lo"}}}};
   std::unique_ptr<adapters::AdapterSet> adapters_ = std::make_unique<adapters::AdapterSet>(
-      fabric_, *loop_, clock_, nullptr, HostBudgets{}, nullptr, &natives_);
-  ShardSnapshots snapshots_{*loop_, *adapters_, fabric_};
+      fabric_, *loop_, clock_, nullptr, Budgets{}, &account_, nullptr, &natives_);
+  const adapters::Shards shards_{{{*loop_, *adapters_, fabric_}}};
+  ShardSnapshots snapshots_{shards_, account_};
   std::thread shard_;
 };
 
@@ -109,6 +114,45 @@ TEST_F(ShardSnapshotsTest, SeesAVmComeAndGo) {
     EXPECT_EQ(state(), "detached");
   }
   while (state() != "off") std::this_thread::yield();
+}
+
+std::uint64_t counter(const Snapshot& snapshot, std::string_view group, std::string_view name) {
+  const auto in = std::ranges::find(snapshot.host, group, &CounterGroup::name);
+  if (in == snapshot.host.end()) return 0;
+  const auto it = std::ranges::find(in->counters, name, &Counter::name);
+  return it == in->counters.end() ? 0 : it->value;
+}
+
+TEST(SnapshotOfTwoShards, HasTheAdaptersOfBothAndTheSumOfTheirCounters) {
+  adapters::test::TwoShards two;
+  const verbs::HostAccount account{TotalBudgets{}};
+  ShardSnapshots snapshots(two.shards(), account);
+  const auto tasks_of = [&two](std::size_t shard) {
+    return shard::ask(two.loop(shard), std::chrono::minutes(1),
+                      [&two, shard] { return two.loop(shard).counters().tasks; })
+        .value();
+  };
+  constexpr std::uint64_t kQuestions = 5;
+  std::uint64_t counted = 0;
+  for (const std::size_t shard : {std::size_t{0}, std::size_t{1}}) {
+    for (std::uint64_t i = 1; i < kQuestions; ++i) tasks_of(shard);
+    counted += tasks_of(shard);
+  }
+  const Snapshot snapshot = snapshots.take_snapshot(SnapshotDetail::kAdaptersAndQps).value();
+  ASSERT_EQ(snapshot.adapters.size(), 2U);
+  EXPECT_EQ(snapshot.adapters[0].name, "VM-1");
+  EXPECT_EQ(snapshot.adapters[1].name, "VM-2");
+  EXPECT_EQ(std::ranges::count(snapshot.host, "shard", &CounterGroup::name), 1);
+  EXPECT_GE(counter(snapshot, "shard", "tasks"), counted);
+  EXPECT_LE(counter(snapshot, "shard", "tasks"), 2 * kQuestions);
+}
+
+TEST(SnapshotOfTwoShards, IsRefusedIfOneHasStopped) {
+  adapters::test::TwoShards two;
+  const verbs::HostAccount account{TotalBudgets{}};
+  ShardSnapshots snapshots(two.shards(), account);
+  two.stop(1);
+  EXPECT_EQ(snapshots.take_snapshot(SnapshotDetail::kAdapters).error().kind, ErrorKind::kUnavailable);
 }
 
 TEST_F(ShardSnapshotsTest, IsRefusedByAStoppedShard) {

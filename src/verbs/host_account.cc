@@ -21,19 +21,26 @@ bool HostAccount::take(Budget budget, std::uint64_t amount, std::uint64_t held) 
   const std::uint64_t share = total.limit / kShares;
   const bool within_share = held <= share && amount <= share - held;
   const std::uint64_t open = within_share ? total.limit : total.limit - total.limit / kKeptParts;
-  if (total.use > open || amount > open - total.use) return false;
-  total.use += amount;
+  return charge(total.use, amount, open);
+}
+
+bool HostAccount::charge(std::atomic<std::uint64_t>& use, std::uint64_t amount, std::uint64_t most) {
+  std::uint64_t now = use.load(std::memory_order_relaxed);
+  do {
+    if (now > most || amount > most - now) return false;
+  } while (!use.compare_exchange_weak(now, now + amount, std::memory_order_relaxed));
   return true;
 }
 
 void HostAccount::give(Budget budget, std::uint64_t amount) {
-  at(budget).use -= amount;
+  at(budget).use.fetch_sub(amount, std::memory_order_relaxed);
 }
 
 BudgetUse HostAccount::use(Budget budget) const {
-  if (budget == Budget::kMapped) return to_use(budget, mapped_->used(), mapped_->limit(), at(budget).refused);
   const Total& total = at(budget);
-  return to_use(budget, total.use, total.limit, total.refused);
+  const std::uint64_t refused = total.refused.load(std::memory_order_relaxed);
+  if (budget == Budget::kMapped) return to_use(budget, mapped_->used(), mapped_->limit(), refused);
+  return to_use(budget, total.use.load(std::memory_order_relaxed), total.limit, refused);
 }
 
 std::vector<BudgetUse> HostAccount::uses() const {

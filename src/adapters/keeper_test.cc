@@ -1,0 +1,71 @@
+// The adapters of several shards are kept together. pvrdmad's restart_test shows that a process takes them
+// back.
+#include "adapters/keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "adapters/two_shards_fixture.h"
+#include "keep/fake_manager.h"
+#include "vfio_user/client.h"
+
+namespace pvrdma::adapters {
+namespace {
+
+using testing::Contains;
+using testing::Not;
+using testing::StartsWith;
+
+class KeeperTest : public testing::Test {
+ protected:
+  static std::unique_ptr<vfio_user::Client> connect(const std::string& socket) {
+    auto client = vfio_user::Client::connect(socket).value();
+    EXPECT_TRUE(client->device_info());
+    return client;
+  }
+  // Waits for it. The test's own time limit guards against hanging.
+  void wait_until_kept(const std::string& prefix) const {
+    while (!testing::Value(manager_.names(), Contains(StartsWith(prefix)))) std::this_thread::yield();
+  }
+
+  keep::FakeManager manager_{testing::TempDir() + "keeper_test_" + std::to_string(::getpid())};
+  const std::unique_ptr<keep::DescriptorStore> store_ = keep::DescriptorStore::from_environment().value();
+  SteadyClock clock_;
+  Keeper keeper_{*store_, clock_};
+};
+
+TEST_F(KeeperTest, KeepsTheAdaptersOfAllShards) {
+  test::TwoShards two(&keeper_.keeping());
+  keeper_.start(two.shards());
+  const auto first = connect(two.socket(0));
+  const auto second = connect(two.socket(1));
+  wait_until_kept("VM-1/record/");
+  wait_until_kept("VM-2/record/");
+  while (!keeper_.keeps_clients()) std::this_thread::yield();
+  two.stop(0);
+  two.stop(1);
+  keeper_.keep_all();
+  EXPECT_THAT(manager_.names(), Contains(StartsWith("VM-1/record/")));
+  EXPECT_THAT(manager_.names(), Contains(StartsWith("VM-2/record/")));
+}
+
+// Its adapters were not collected, so nothing says that they are gone.
+TEST_F(KeeperTest, AShardThatDoesNotAnswerLosesNothingAndHoldsUpNoOther) {
+  test::TwoShards two(&keeper_.keeping());
+  keeper_.start(two.shards());
+  const auto first = connect(two.socket(0));
+  wait_until_kept("VM-1/record/");
+  two.stop(0);
+  const auto second = connect(two.socket(1));
+  wait_until_kept("VM-2/record/");
+  EXPECT_THAT(manager_.names(), Contains(StartsWith("VM-1/record/")));
+  two.stop(1);
+  keeper_.keep_all();
+}
+
+}  // namespace
+}  // namespace pvrdma::adapters

@@ -1,0 +1,85 @@
+#include "pvrdmad/shard_rig.h"
+
+#include <utility>
+
+namespace pvrdma::daemon {
+
+ShardRig::ShardRig(std::uint32_t number, shard::Loop& loop, const Clock& clock,
+                   fabric::FabricObserver* observer)
+    : number_(number), loop_(loop), clock_(clock), fabric_(clock, observer) {
+  fabric_.use(local_);
+}
+
+Result<void> ShardRig::make_tcp(const transport::TcpOptions& options) {
+  auto tcp = transport::Tcp::create(options, loop_, clock_, fabric_);
+  if (!tcp) return Failure(std::move(tcp).error());
+  tcp_ = *std::move(tcp);
+  fabric_.use(*tcp_);
+  return {};
+}
+
+Result<void> ShardRig::make_roce(const std::vector<control::RoceConfig>& links) {
+  if (links.empty()) return {};
+  roce_ = std::make_unique<transport::Roce>(fabric_, transport::RoceOptions{});
+  loop_.add(*roce_);
+  links_ = links;
+  for (const control::RoceConfig& link : links_) {
+    const auto number = roce_->add_link([&](transport::roce::FrameHandler& handler) {
+      return transport::roce::open_link(link.link, loop_, clock_, handler);
+    });
+    if (!number) return Failure(number.error());
+    if (!link.dvs.empty()) continue;  // the cluster's view assigns its segment
+    roce_->assign(*number, transport::SegmentId{});
+    fabric_.segment({}).set_native(fabric::NativeRule{{}, link.peers});
+  }
+  fabric_.use(*roce_);
+  return {};
+}
+
+void ShardRig::make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
+                             const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
+                             adapters::Keeping* keeping) {
+  natives_ = std::make_unique<adapters::NativeLinks>(links);
+  adapters_ = std::make_unique<adapters::AdapterSet>(fabric_, loop_, clock_, power, vm_budgets, &account,
+                                                     &reaper, natives_.get(), keeping);
+}
+
+void ShardRig::make_hca(transport::HcaOptions options) {
+  hca_ = std::make_unique<transport::Hca>(std::move(options), loop_, clock_, fabric_);
+  fabric_.use(*hca_);
+}
+
+Result<void> ShardRig::make_thread(std::optional<std::uint32_t> core) {
+  auto thread = ShardThread::create(number_, loop_, core);
+  if (!thread) return Failure(std::move(thread).error());
+  thread_ = *std::move(thread);
+  return {};
+}
+
+// Hca's worker and introducer are the daemon's.
+void ShardRig::end_serving() {
+  adapters_.reset();
+  fabric_.drop(transport::PathKind::kHca);
+  fabric_.drop(transport::PathKind::kTcp);
+  fabric_.drop(transport::PathKind::kRoce);
+  if (roce_ != nullptr) loop_.remove(*roce_);
+  hca_.reset();
+}
+
+// Configures the transports first, because the fabric's connections continue over them at once.
+void ShardRig::apply(const cluster::ShardView& view) {
+  tcp_->configure(view.tcp);
+  hca_->configure(view.hca);
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if (links_[i].dvs.empty()) continue;
+    const auto dvs = view.switches.find(links_[i].dvs);
+    roce_->assign(i, dvs != view.switches.end()
+                         ? std::optional(transport::SegmentId{dvs->second, links_[i].vlan})
+                         : std::nullopt);
+  }
+  fabric_.set_view(view.fabric);
+  natives_->set_cluster(view.switches, view.fabric.natives);
+  adapters_->set_wanted(view.adapters);
+}
+
+}  // namespace pvrdma::daemon
