@@ -15,6 +15,7 @@ enum Address : std::uint8_t {
   kWriterAsleep,
   kReaderBell,
   kWriterBell,
+  kRestored,
 };
 
 // What a thread does next.
@@ -25,11 +26,14 @@ enum Writing : std::uint8_t {
   kFlushes,
   kLooksWhetherItSleeps,
   kRings,
+  kWritesBell,
+  kTells,
   kWriterLiesDown,
   kWriterFences,
   kLooksForRoom,
   kWriterSleeps,
   kWriterGetsUp,
+  kWriterReadsBell,
 };
 enum Reading : std::uint8_t {
   kLooks,
@@ -40,11 +44,14 @@ enum Reading : std::uint8_t {
   kForgets,
   kLooksWhetherWriterSleeps,
   kRingsWriter,
+  kWritesWritersBell,
+  kHears,
   kReaderLiesDown,
   kReaderFences,
   kLooksAgain,
   kReaderSleeps,
   kReaderGetsUp,
+  kReaderReadsBell,
 };
 
 using State = SiblingsSleep::State;
@@ -61,15 +68,8 @@ bool has_message(const State& state) {
 Writing after_flush(const State& state) {
   return state.waits != 0 ? kWriterLiesDown : kAsks;
 }
-// A locked exchange; the caller's buffer is empty.
-void ring(Memory& memory, Address asleep, Address bell) {
-  if (memory.values[asleep] == 0) return;
-  memory.values[asleep] = 0;
-  memory.values[bell] = 1;
-}
-void get_up(Memory& memory, Address asleep, Address bell) {
-  if (memory.values[asleep] == 0) memory.values[bell] = 0;
-  memory.values[asleep] = 0;
+bool has_news(const State& state) {
+  return state.reader.load(kRestored, state.memory) != state.was_told;
 }
 
 }  // namespace
@@ -104,7 +104,8 @@ void SiblingsSleep::write(const State& state, Steps& out) {
   switch (state.writing) {
     case kAsks:
       if (state.sent == kMessages) {
-        if (state.unflushed != 0) go(kFlushes, "the writer has sent all");
+        if (state.has_told == 0) return go(kTells, "the writer has sent all");
+        if (state.unflushed != 0) go(kFlushes, "the writer has said all");
         return;
       }
       if (!has_room(state)) return go(kSaysThatItWaits, "the writer finds no room");
@@ -136,8 +137,19 @@ void SiblingsSleep::write(const State& state, Steps& out) {
                  : go(after_flush(state), "the writer finds the reader awake");
     case kRings:
       if (!state.writer.empty()) return;
-      ring(next.memory, kReaderAsleep, kReaderBell);
+      if (state.memory.values[kReaderAsleep] == 0) return go(after_flush(state), "the reader is awake again");
+      next.memory.values[kReaderAsleep] = 0;
+      return go(kWritesBell, "the writer is to ring");
+    case kWritesBell:
+      next.memory.values[kReaderBell] = 1;
+      ++next.reader_rings;
       return go(after_flush(state), "the writer rings");
+    case kTells:
+      if (!state.writer.has_room()) return;
+      next.writer.store(kRestored, 1);
+      next.has_told = 1;
+      if (!is(SleepMutation::kRestoredRingsNobody)) next.unflushed = 1;
+      return go(kAsks, "the writer says that it has revoked answers");
     default:
       return;
   }
@@ -164,12 +176,25 @@ void SiblingsSleep::write_asleep(const State& state, Steps& out) {
     case kWriterSleeps:
       if (state.memory.values[kWriterBell] == 0) return;
       seen_.writer_was_woken = true;
+      if (state.writer_rings == 0)
+        next.woken_in_vain = 1;
+      else
+        --next.writer_rings;
       return go(kWriterGetsUp, "the bell wakes the writer");
     case kWriterGetsUp:
-      if (!state.writer.empty()) return;
-      get_up(next.memory, kWriterAsleep, kWriterBell);
       next.waits = 0;
-      return go(kAsks, "the writer gets up");
+      if (is(SleepMutation::kReadsTheBellIfRung)) {
+        if (!state.writer.empty()) return;
+        const bool rung = state.memory.values[kWriterAsleep] == 0;
+        next.memory.values[kWriterAsleep] = 0;
+        return go(rung ? kWriterReadsBell : kAsks, "the writer gets up");
+      }
+      if (!state.writer.has_room()) return;
+      next.writer.store(kWriterAsleep, 0);
+      return go(kWriterReadsBell, "the writer gets up");
+    case kWriterReadsBell:
+      next.memory.values[kWriterBell] = 0;
+      return go(kAsks, "the writer empties its bell");
     default:
       return;
   }
@@ -184,6 +209,7 @@ void SiblingsSleep::read(const State& state, Steps& out) {
   switch (state.reading) {
     case kLooks:
       if (has_message(state)) return go(kPasses, "the reader finds a message");
+      if (has_news(state)) return go(kHears, "the reader finds that answers were revoked");
       if (state.said != state.read && !is(SleepMutation::kKeepsTheLastHead))
         return go(kSaysHead, "the reader finds nothing, and has something to say");
       return go(kReaderLiesDown, "the reader finds nothing");
@@ -215,8 +241,16 @@ void SiblingsSleep::read(const State& state, Steps& out) {
                  : go(kLooks, "the reader finds the writer awake");
     case kRingsWriter:
       if (!state.reader.empty()) return;
-      ring(next.memory, kWriterAsleep, kWriterBell);
+      if (state.memory.values[kWriterAsleep] == 0) return go(kLooks, "the writer is awake again");
+      next.memory.values[kWriterAsleep] = 0;
+      return go(kWritesWritersBell, "the reader is to ring");
+    case kWritesWritersBell:
+      next.memory.values[kWriterBell] = 1;
+      ++next.writer_rings;
       return go(kLooks, "the reader rings");
+    case kHears:
+      next.was_told = 1;
+      return go(kLooks, "the reader hears that answers were revoked");
     default:
       return;
   }
@@ -238,16 +272,30 @@ void SiblingsSleep::read_asleep(const State& state, Steps& out) {
         go(is(SleepMutation::kNoSecondLook) ? kReaderSleeps : kLooksAgain, "the reader fences");
       return;
     case kLooksAgain:
-      return has_message(state) ? go(kReaderGetsUp, "the reader does not sleep, because it finds a message")
-                                : go(kReaderSleeps, "the reader sleeps");
+      return has_message(state) || has_news(state)
+                 ? go(kReaderGetsUp, "the reader does not sleep, because it finds something")
+                 : go(kReaderSleeps, "the reader sleeps");
     case kReaderSleeps:
       if (state.memory.values[kReaderBell] == 0) return;
       seen_.reader_was_woken = true;
+      if (state.reader_rings == 0)
+        next.woken_in_vain = 1;
+      else
+        --next.reader_rings;
       return go(kReaderGetsUp, "the bell wakes the reader");
     case kReaderGetsUp:
-      if (!state.reader.empty()) return;
-      get_up(next.memory, kReaderAsleep, kReaderBell);
-      return go(kLooks, "the reader gets up");
+      if (is(SleepMutation::kReadsTheBellIfRung)) {
+        if (!state.reader.empty()) return;
+        const bool rung = state.memory.values[kReaderAsleep] == 0;
+        next.memory.values[kReaderAsleep] = 0;
+        return go(rung ? kReaderReadsBell : kLooks, "the reader gets up");
+      }
+      if (!state.reader.has_room()) return;
+      next.reader.store(kReaderAsleep, 0);
+      return go(kReaderReadsBell, "the reader gets up");
+    case kReaderReadsBell:
+      next.memory.values[kReaderBell] = 0;
+      return go(kLooks, "the reader empties its bell");
     default:
       return;
   }
@@ -256,6 +304,7 @@ void SiblingsSleep::read_asleep(const State& state, Steps& out) {
 const char* SiblingsSleep::wrong_end(const State& state) const {
   if (state.read != state.sent) return "the reader sleeps on a message";
   if (state.sent != kMessages) return "the writer waits for room that is there";
+  if (state.was_told == 0) return "the reader sleeps on the news that answers were revoked";
   return nullptr;
 }
 

@@ -4,7 +4,9 @@
 //
 // The ring has two slots, and the writer has four messages. Both ends sleep whenever they find nothing to do.
 // Nobody wakes them but the other end, so a sequence ends only when both sleep or have finished. Then all
-// messages must be read, and no writer may wait while there is room.
+// messages must be read, and no writer may wait while there is room. The last that the writer says is that it
+// has revoked answers, which is no message. To ring and to get up are two steps each, so a bell may be
+// written late. It must not wake its sleeper more often than it was written.
 //
 // The reader may say how far it has read after each message, or later.
 #pragma once
@@ -26,6 +28,8 @@ enum class SleepMutation : std::uint8_t {
   kNoLookAtRoom,          // the writer that waits for room sleeps without looking once more
   kNoFenceAfterHead,      // the reader looks whether the writer waits without a fence after the head
   kKeepsTheLastHead,      // the reader sleeps before it has said how far it has read
+  kReadsTheBellIfRung,    // who gets up leaves the bell alone if nobody has exchanged its word
+  kRestoredRingsNobody,   // the writer says that answers were revoked, and does not flush
   kReaderForgetsTheWait,  // clears what the writer says, by an exchange, and not the writer itself
 };
 
@@ -41,8 +45,13 @@ class SiblingsSleep {
     std::uint8_t unflushed = 0;  // sent something since it last rang
     std::uint8_t reading = 0;    // Reading
     std::uint8_t read = 0;
-    std::uint8_t said = 0;  // how far the reader says that it has read
-    std::uint8_t spare = 0;
+    std::uint8_t said = 0;      // how far the reader says that it has read
+    std::uint8_t has_told = 0;  // that answers were revoked, after its last message
+    std::uint8_t was_told = 0;
+    std::uint8_t writer_rings = 0;  // how often its bell was written, without the times that it woke
+    std::uint8_t reader_rings = 0;
+    std::uint8_t woken_in_vain = 0;  // more often than its bell was written
+    std::array<std::uint8_t, 4> spare{};
 
     bool operator==(const State&) const = default;
   };
@@ -52,7 +61,9 @@ class SiblingsSleep {
 
   State start() const { return {}; }
   void steps(const State& state, Steps& out);
-  const char* wrong(const State& /*state*/) const { return nullptr; }
+  const char* wrong(const State& state) const {
+    return state.woken_in_vain != 0 ? "a bell wakes more often than it was rung" : nullptr;
+  }
   const char* wrong_end(const State& state) const;
 
   // What happened somewhere in the exploration.

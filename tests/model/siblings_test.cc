@@ -54,6 +54,10 @@ INSTANTIATE_TEST_SUITE_P(
         SleepMutant{"a_second_look_for_room", SleepMutation::kNoLookAtRoom, kWaitsForNothing},
         SleepMutant{"a_fence_after_the_head", SleepMutation::kNoFenceAfterHead, kWaitsForNothing},
         SleepMutant{"the_last_head_before_sleeping", SleepMutation::kKeepsTheLastHead, kWaitsForNothing},
+        SleepMutant{"who_gets_up_empties_the_bell", SleepMutation::kReadsTheBellIfRung,
+                    "a bell wakes more often than it was rung"},
+        SleepMutant{"news_are_flushed", SleepMutation::kRestoredRingsNobody,
+                    "the reader sleeps on the news that answers were revoked"},
         SleepMutant{"only_the_writer_ends_its_wait", SleepMutation::kReaderForgetsTheWait, kWaitsForNothing}),
     [](const auto& each) { return each.param.name; });
 

@@ -17,20 +17,9 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "transport/siblings/fences.h"
 
 namespace pvrdma::transport::siblings {
-
-// Orders all earlier stores of this thread before all its later loads. ThreadSanitizer knows no fences, so
-// there it is a locked operation on a variable of this thread, which orders the same on x86 and hides no race
-// from it.
-inline void full_fence() {
-#ifdef __SANITIZE_THREAD__
-  thread_local std::atomic<std::uint32_t> own = 0;
-  own.fetch_add(1, std::memory_order_seq_cst);
-#else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-}
 
 class Bell {
  public:
@@ -51,9 +40,10 @@ class Bell {
     asleep_.store(1, std::memory_order_relaxed);
     full_fence();
   }
-  // The sleeper is awake, or did not sleep after all.
+  // The sleeper is awake, or did not sleep after all. Empties the eventfd in either case: one that rang for
+  // an earlier sleep may have written only now. It then wakes the sleeper once for nothing.
   void get_up() {
-    if (asleep_.exchange(0, std::memory_order_relaxed) != 0) return;  // nobody has rung
+    asleep_.store(0, std::memory_order_relaxed);
     std::uint64_t rung = 0;
     while (::read(fd_.get(), &rung, sizeof(rung)) < 0 && errno == EINTR) {
     }

@@ -75,7 +75,7 @@ bool SlotPayload::copy_lent(const guestmem::SpanList& target) {
   const Position at = position_of(state.load(std::memory_order_relaxed));
   std::uint32_t word = to_word(at, SlotState::kOffered);
   if (!state.compare_exchange_strong(word, to_word(at, SlotState::kTaken), std::memory_order_acquire,
-                                     std::memory_order_relaxed))
+                                     std::memory_order_acquire))
     return false;
   guestmem::SpanList source;
   for (std::uint32_t i = 0; i < slot_.span_count; ++i) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <poll.h>
+#include <unistd.h>
 #include <vector>
 
 #include "transport/siblings/ring_fixture.h"
@@ -143,6 +144,20 @@ TEST_F(RingTest, OneAdapterFillsNoMoreThanHalfOfTheSlots) {
   EXPECT_EQ(other.slots, 0U);
 }
 
+// The first adapter waits when the second one asks, too, and finds the slots reclaimed.
+TEST_F(RingTest, AnAdapterHearsOfRoomAlsoIfAnotherIsDeniedMeanwhile) {
+  RingWriter::Share full{.slots = kSlots / 2};
+  std::uint32_t sent = 0;
+  while (send(sent + 1)) ++sent;
+  read_all();
+  EXPECT_FALSE(way_.writer.has_room(full));
+  RingWriter::Share other;
+  EXPECT_TRUE(way_.writer.has_room(other));
+  EXPECT_FALSE(way_.writer.has_room(full)) << "the slots are reclaimed now, but its own are not";
+  EXPECT_TRUE(way_.writer.has_room_again());
+  EXPECT_TRUE(send(1));
+}
+
 TEST_F(RingTest, OneAdapterLendsNoMoreThanHalfOfTheBytes) {
   Memory source(verbs::kPieceBytesMax);
   source.fill(1);
@@ -257,7 +272,9 @@ TEST_F(RingTest, ARevokedAnswerIsNotReturnedAndTheReaderIsTold) {
   Memory source(2000);
   ASSERT_TRUE(way_.writer.lend(response(1, 2000), kSegment, sender(9), source.spans()));
   revoke_all();
+  EXPECT_TRUE(way_.writer.take_unflushed());
   way_.writer.tell_restored();
+  EXPECT_TRUE(way_.writer.take_unflushed()) << "the reader may sleep";
   EXPECT_TRUE(way_.reader.has_something());
   EXPECT_TRUE(way_.reader.take_restored());
   EXPECT_FALSE(way_.reader.take_restored());
@@ -290,6 +307,16 @@ TEST_F(RingTest, OnlyASleeperIsRungFor) {
   bell_->lie_down();
   bell_->get_up();
   EXPECT_FALSE(bell_->ring());
+}
+
+TEST_F(RingTest, ABellThatIsWrittenLateWakesOnce) {
+  const std::uint64_t one = 1;
+  ASSERT_EQ(::write(bell_->fd(), &one, sizeof(one)), 8);  // one that rang before the sleeper got up
+  bell_->lie_down();
+  EXPECT_TRUE(is_rung(*bell_));
+  bell_->get_up();
+  bell_->lie_down();
+  EXPECT_FALSE(is_rung(*bell_));
 }
 
 }  // namespace

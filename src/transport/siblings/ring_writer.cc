@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <immintrin.h>
 #include <thread>
 
 #include "base/check.h"
+#include "transport/siblings/fences.h"
 
 namespace pvrdma::transport::siblings {
 namespace {
@@ -56,10 +56,7 @@ bool RingWriter::ask_room(Has has) {
 
 bool RingWriter::has_room(const Share& share) {
   const bool has = ask_room([&] { return room(share); });
-  if (!has) {
-    waits_ = true;
-    has_news_ = false;
-  }
+  waits_ = waits_ || !has;
   return has;
 }
 
@@ -80,7 +77,7 @@ bool RingWriter::has_room_again() {
 }
 
 void RingWriter::end_wait() {
-  waits_ = waits_for_answers_ = false;
+  waits_ = waits_for_answers_ = has_news_ = false;
   ring_.writer_waits.store(0, std::memory_order_relaxed);
 }
 
@@ -199,7 +196,8 @@ void RingWriter::offer(Slot& slot, const Sender& sender, std::uint32_t lent_byte
   unflushed_ = true;
 }
 
-// Returns false if the reader has copied the payload.
+// Returns false if the reader has copied the payload. If the reader is in the middle of that, this waits for
+// its thread, which copies and waits for nobody; the kernel may have taken it off its core.
 bool RingWriter::withdraw(Position at) {
   Sent& sent = sent_[at % kSlots];
   std::atomic<std::uint32_t>& state = ring_.slots[at % kSlots].state;
@@ -210,7 +208,7 @@ bool RingWriter::withdraw(Position at) {
       if (state_of(word) == SlotState::kTaken) ++counters_.revoke_waits;
       for (int spin = 0; state_of(word) == SlotState::kTaken; ++spin) {
         if (spin < kSpins)
-          _mm_pause();
+          relax();
         else
           std::this_thread::yield();
         word = state.load(std::memory_order_acquire);

@@ -121,7 +121,10 @@ class RingWriter {
     has_news_ = true;
   }
   // Answers were revoked: the reader has its requests repeated.
-  void tell_restored() { ring_.restored.fetch_add(1, std::memory_order_release); }
+  void tell_restored() {
+    ring_.restored.fetch_add(1, std::memory_order_release);
+    unflushed_ = true;
+  }
 
   // A lent answer that was returned, on an empty stack. Returns false if there is none.
   bool take_returned(Returned& returned);
@@ -155,7 +158,7 @@ class RingWriter {
   std::uint32_t returned_count_ = 0;
   bool waits_ = false;
   bool waits_for_answers_ = false;
-  bool has_news_ = false;  // there may be more room than when it was last denied
+  bool has_news_ = false;  // there may be more room than when that was last told
   bool is_held_ = false;
   bool unflushed_ = false;
   Counters counters_;
