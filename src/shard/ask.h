@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -11,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/loop.h"
@@ -20,8 +22,9 @@ namespace pvrdma::shard {
 // `question` runs on the loop's thread and returns a value. After `patience` the caller withdraws a question
 // that has not begun, and it will not run. If it has begun, the caller waits until it ends, however long that
 // takes, so that the caller never takes a finished action for an unfinished one. The question is destroyed
-// later, so it must own what it needs. `what` names the task in the log. Errors (kUnavailable): EAGAIN (the
-// shard takes no tasks: it stops, or its mailbox is full), ETIMEDOUT, ENOMEM.
+// later, so it must own what it needs. `what` names the task in the log. Errors: kUnavailable: EAGAIN (the
+// shard takes no tasks: it stops, or its mailbox is full), ETIMEDOUT, ENOMEM; kInternal: EFAULT (the question
+// threw another exception, which is a mistake of the daemon).
 template <typename Question>
 auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
     -> Result<std::invoke_result_t<Question>> {
@@ -32,23 +35,30 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
     bool begun = false;  // guarded by mutex, like the following members
     bool withdrawn = false;
     bool done = false;
-    std::optional<Answer> answer;  // empty: there was no memory for it
+    std::optional<Answer> answer;  // empty: `refused` says why
+    int refused = 0;
   };
   auto reply = std::make_shared<Reply>();
-  auto answer_it = [reply, question = std::move(question)]() mutable {
+  auto answer_it = [reply, what, question = std::move(question)]() mutable {
     {
       const std::lock_guard lock(reply->mutex);
       if (reply->withdrawn) return;
       reply->begun = true;
     }
     std::optional<Answer> answer;
+    int refused = 0;
     try {
       answer.emplace(question());
-    } catch (const std::bad_alloc&) {  // the caller gets ENOMEM; the shard goes on
+    } catch (const std::bad_alloc&) {  // the caller gets the error; the shard goes on
+      refused = ENOMEM;
+    } catch (const std::exception& mistake) {
+      refused = EFAULT;
+      log::error("the shard could not answer {}: {}", what, mistake.what());
     }
     {
       const std::lock_guard lock(reply->mutex);
       reply->answer = std::move(answer);
+      reply->refused = refused;
       reply->done = true;
     }
     reply->arrived.notify_one();
@@ -70,6 +80,8 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
     return fail(ErrorKind::kUnavailable, ETIMEDOUT,
                 "the shard did not answer in time: it is overloaded or stuck");
   }
+  if (!reply->answer && reply->refused != ENOMEM)
+    return fail(reply->refused, "the shard could not answer: the daemon's log has the reason");
   if (!reply->answer)
     return fail(ErrorKind::kUnavailable, ENOMEM, "the shard has no memory for an answer now");
   return *std::move(reply->answer);

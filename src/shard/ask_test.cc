@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <thread>
 
 namespace pvrdma::shard {
@@ -74,6 +75,15 @@ TEST_F(AskTest, IsRefusedWhereThereIsNoMemoryForTheAnswer) {
   const auto answer = ask(*loop_, 10s, []() -> int { throw std::bad_alloc(); });
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ENOMEM);
+  EXPECT_EQ(ask(*loop_, 10s, [] { return 7; }).value(), 7) << "the shard goes on";
+}
+
+TEST_F(AskTest, AMistakeInAQuestionEndsThatQuestionOnly) {
+  run();
+  const auto answer = ask(*loop_, 10s, []() -> int { throw std::out_of_range("map::at"); });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, EFAULT);
+  EXPECT_EQ(answer.error().kind, ErrorKind::kInternal);
   EXPECT_EQ(ask(*loop_, 10s, [] { return 7; }).value(), 7) << "the shard goes on";
 }
 
