@@ -2,6 +2,7 @@
 // converts between them and the parts.
 #include <algorithm>
 #include <cstring>
+#include <fmt/core.h>
 #include <new>
 #include <span>
 
@@ -78,6 +79,8 @@ bool is_empty(const verbs::Engine& engine) {
 Result<SavedIdentity> read_identity(state::Reader& reader) {
   SavedIdentity identity;
   read(reader, kIdentityRecord, identity);
+  if (std::ranges::find(kHardwareVersions, identity.hardware_version) == kHardwareVersions.end())
+    reader.refuse(fmt::format("no adapter has hardware version {}", number_of(identity.hardware_version)));
   if (reader.failed()) return Failure(reader.result().error());
   return identity;
 }

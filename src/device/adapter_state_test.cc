@@ -242,6 +242,24 @@ TEST_F(AdapterStateTest, AnotherAdapterIsRefused) {
   EXPECT_EQ(refusal([](AdapterConfig& c) { c.budgets.commands_per_s = 10; }), "") << "the host's own";
 }
 
+// Between the numbers of hardware versions there are some that no adapter has.
+TEST_F(AdapterStateTest, AnIdentityOfNoHardwareVersionIsRefused) {
+  for (const std::uint32_t number : {13U, 14U, 15U, 16U, 17U, 18U}) {
+    SavedIdentity identity = identity_of(test::some_adapter()).value();
+    identity.hardware_version = static_cast<HardwareVersion>(number);
+    state::Writer writer;
+    writer.begin(kIdentityRecord);
+    describe(writer, identity);
+    writer.end();
+    const Bytes stream = writer.finish();
+    state::Reader reader(stream);
+    const auto read = read_identity(reader);
+    EXPECT_EQ(read.has_value(), number != 15 && number != 16) << number;
+    if (read) continue;
+    EXPECT_THAT(read.error().message, HasSubstr(fmt::format("no adapter has hardware version {}", number)));
+  }
+}
+
 TEST_F(AdapterStateTest, AnAdapterInUseStaysAsItIs) {
   live_a_little();
   const Bytes stream = guest_.save();

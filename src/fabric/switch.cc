@@ -32,6 +32,14 @@ Switch::~Switch() {
   PVRDMA_CHECK(ports_.empty(), "a switch outlives its ports");
 }
 
+// Engines only mark QPs as ready here, so no port is added or removed meanwhile.
+template <typename Visit>
+void Switch::each_engine(Visit visit) {
+  for (Port* port : ports_) {
+    if (port->takes_messages()) visit(*port->engine_);
+  }
+}
+
 void Switch::set_view(const View& view) {
   reservations_.replace(view);
   if (segment_ != transport::SegmentId{}) {
@@ -136,13 +144,6 @@ std::uint64_t Switch::works_again(const Port& port) {
     engine.on_path_restored(affected, now);
   });
   return looked_through;
-}
-
-// Engines only mark QPs as ready here, so no port is added or removed meanwhile.
-void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
-  for (Port* port : ports_) {
-    if (port->takes_messages()) visit(*port->engine_);
-  }
 }
 
 Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source,

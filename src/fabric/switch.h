@@ -17,7 +17,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -146,8 +145,10 @@ class Switch {
   std::uint64_t works_again(const Port& port);
   void refuse(const Port& port, const verbs::Gid& gid, const std::string& why);
   // Visits the engines behind all attached ports that are not stopped. A stopped engine could only send
-  // messages that are lost, and it checks everything when it continues.
-  void each_engine(const std::function<void(verbs::Engine&)>& visit);
+  // messages that are lost, and it checks everything when it continues. Allocates nothing: callers have
+  // destructors and news that come only once above them.
+  template <typename Visit>
+  void each_engine(Visit visit);
 
   const transport::SegmentId segment_;
   const Transports& transports_;

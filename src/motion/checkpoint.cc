@@ -96,10 +96,10 @@ Result<void> Checkpoint::write(const Progress& progress) {
 Result<void> Checkpoint::finish() {
   changed_ = stopped_ = false;
   static_cast<void>(renew(monitor_));
-  const auto quit = monitor_->execute("quit");
-  if (quit) return {};
+  const auto ended = quit(*monitor_);
+  if (ended) return {};
   return fail(EIO, fmt::format("the VM is paused, and its QEMU (pid {}) has to be ended by hand: {}",
-                               report_.qemu.pid, quit.error().message));
+                               report_.qemu.pid, ended.error().message));
 }
 
 // Tries each step, even if the one before it failed.

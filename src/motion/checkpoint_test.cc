@@ -118,6 +118,14 @@ TEST(CheckpointTest, OnlyOfAVmThatHasBegunIntoAFileThatQemuUnderstands) {
   EXPECT_EQ(world.standing(), VmWorld::Standing{});
 }
 
+TEST(CheckpointTest, AQemuThatHasGoneNeedsNobodysHand) {
+  VmWorld world;
+  Checkpoint checkpoint(world.wish(), world.side());
+  ASSERT_TRUE(checkpoint.take(VmWorld::go_on));
+  world.hang_up();
+  EXPECT_TRUE(checkpoint.finish());
+}
+
 TEST(CheckpointTest, AQemuThatDoesNotEndIsNamed) {
   VmWorld world("quit");
   Checkpoint checkpoint(world.wish(), world.side());

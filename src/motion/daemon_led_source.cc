@@ -175,10 +175,10 @@ std::string DaemonLedSource::leave() {
                        "here (pid {})",
                        runs.error().message, pid_);
   }
-  const auto quit = monitor_->execute("quit");
-  if (quit) return {};
+  const auto ended = quit(*monitor_);
+  if (ended) return {};
   return where +
-         fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
+         fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, ended.error().message);
 }
 
 // An operator may have resumed the VM while the store was asked.

@@ -59,14 +59,17 @@ Result<void> renew(std::unique_ptr<vmm::Monitor>& monitor) {
   return {};
 }
 
+Result<void> quit(vmm::Monitor& monitor) {
+  const auto ended = monitor.execute("quit");
+  if (!ended && ended.error().code != EPIPE) return Failure(ended.error());
+  return {};
+}
+
 std::string end_qemu(std::unique_ptr<vmm::Monitor>& monitor) {
   const pid_t pid = monitor->pid();
   auto ended = renew(monitor);
-  bool is_gone = !ended && (ended.error().code == ENOENT || ended.error().code == ECONNREFUSED);
-  if (ended) {
-    if (const auto quit = monitor->execute("quit"); !quit) ended = Failure(quit.error());
-    is_gone = !ended && ended.error().code == EPIPE;
-  }
+  const bool is_gone = !ended && (ended.error().code == ENOENT || ended.error().code == ECONNREFUSED);
+  if (ended) ended = quit(*monitor);
   const std::string qemu = fmt::format("the QEMU that waited for the VM (pid {})", pid);
   if (ended || is_gone) return qemu + " was ended";
   return fmt::format("{} has to be ended by hand: {}", qemu, ended.error().message);

@@ -34,6 +34,8 @@ Result<void> check_waits(const Qemu& qemu, const std::string& vm);
 // Monitor::connect(); then the old connection stays, and is still of no use.
 Result<void> renew(std::unique_ptr<vmm::Monitor>& monitor);
 
+// Ends a QEMU. One that has gone already has ended, too.
+Result<void> quit(vmm::Monitor& monitor);
 // Ends a QEMU that waited for a VM, if it can be reached. Returns what became of it, for use in a sentence.
 std::string end_qemu(std::unique_ptr<vmm::Monitor>& monitor);
 

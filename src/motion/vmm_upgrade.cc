@@ -166,14 +166,14 @@ Result<void> VmmUpgrade::go_on() {
 Result<void> VmmUpgrade::leave() {
   const auto resumed = side_.resume(wish_.adapter);
   static_cast<void>(renew(old_));
-  const auto quit = old_->execute("quit");
+  const auto left = quit(*old_);
   const auto ended = side_.end_successor(wish_.adapter);
   std::string why;
   if (!resumed) why = resumed.error().message;
   if (!ended && why.empty()) why = ended.error().message;
-  if (!quit && why.empty()) {
+  if (!left && why.empty()) {
     why = fmt::format("the old one (pid {}) has to be ended by hand: {}", report_.from.pid,
-                      quit.error().message);
+                      left.error().message);
   }
   if (why.empty()) return {};
   return fail(EIO, fmt::format("the VM goes on in the new QEMU (pid {}), but {}", report_.to.pid, why));

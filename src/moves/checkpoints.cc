@@ -168,6 +168,7 @@ class Checkpoints::Stream final : public ByteStream {
 };
 
 Result<motion::CheckpointWish> Checkpoints::complete(const motion::CheckpointWish& wish) {
+  if (auto stays = check_stays_(wish.adapter); !stays) return Failure(std::move(stays).error());
   auto monitor = find_monitor_(wish.adapter);
   if (!monitor) return Failure(std::move(monitor).error());
   motion::CheckpointWish complete = wish;

@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "motion/adapter_side.h"
 #include "motion/checkpoint_service.h"
+#include "moves/check_stays.h"
 #include "moves/find_monitor.h"
 
 namespace pvrdma::moves {
@@ -30,8 +31,12 @@ class Checkpoints final : public motion::CheckpointService {
   static constexpr Duration kPatience = std::chrono::minutes(10);
 
   // `side` is borrowed. `patience` replaces kPatience.
-  Checkpoints(motion::AdapterSide& side, FindMonitor find_monitor, Duration patience = kPatience)
-      : side_(side), find_monitor_(std::move(find_monitor)), patience_(patience) {}
+  Checkpoints(motion::AdapterSide& side, FindMonitor find_monitor, CheckStays check_stays,
+              Duration patience = kPatience)
+      : side_(side),
+        find_monitor_(std::move(find_monitor)),
+        check_stays_(std::move(check_stays)),
+        patience_(patience) {}
 
   Result<std::unique_ptr<ByteStream>> start(const motion::CheckpointWish& wish) override;
   Result<void> finish(const std::string& adapter) override;
@@ -45,11 +50,12 @@ class Checkpoints final : public motion::CheckpointService {
   class Run;
   class Stream;
 
-  // Returns `wish` with the monitor filled in.
+  // Returns `wish` with the monitor filled in. kConflict: the VM is on its way.
   Result<motion::CheckpointWish> complete(const motion::CheckpointWish& wish);
 
   motion::AdapterSide& side_;
   const FindMonitor find_monitor_;
+  const CheckStays check_stays_;
   const Duration patience_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Run>> runs_;  // guarded; by adapter

@@ -24,6 +24,11 @@ FindMonitor find_monitor(const std::string& path) {
   return [path](const std::string&) -> Result<std::string> { return path; };
 }
 
+Result<void> stays(const std::string& vm) {
+  if (vm != "VM-09") return {};
+  return fail(ErrorKind::kConflict, "VM-09 is on its way");
+}
+
 // A QEMU that finishes writing its VM at once.
 class CheckpointsTest : public testing::Test {
  protected:
@@ -78,7 +83,7 @@ class CheckpointsTest : public testing::Test {
 };
 
 TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
-  Checkpoints checkpoints(side_, find_monitor(path_));
+  Checkpoints checkpoints(side_, find_monitor(path_), stays);
   auto stream = checkpoints.start(wish()).value();
   const std::string all = read(*stream);
   const auto lines_end = all.rfind('\n');
@@ -98,8 +103,15 @@ TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
   EXPECT_FALSE(running_);
 }
 
+TEST_F(CheckpointsTest, AVmOnItsWayIsLeftAlone) {
+  Checkpoints checkpoints(side_, find_monitor("/nobody/listens/there"), stays);
+  EXPECT_EQ(checkpoints.start(wish("VM-09")).error().message, "VM-09 is on its way");
+  EXPECT_EQ(checkpoints.restore(wish("VM-09"), "state").error().message, "VM-09 is on its way");
+  EXPECT_TRUE(running_);
+}
+
 TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodyListensAnyMore) {
-  Checkpoints checkpoints(side_, find_monitor(path_));
+  Checkpoints checkpoints(side_, find_monitor(path_), stays);
   auto stream = checkpoints.start(wish()).value();
   read(*stream);
   EXPECT_FALSE(running_);
@@ -111,7 +123,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodyListensAnyMore) {
 }
 
 TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
-  Checkpoints checkpoints(side_, find_monitor(path_), 1ms);
+  Checkpoints checkpoints(side_, find_monitor(path_), stays, 1ms);
   auto stream = checkpoints.start(wish()).value();
   std::string all;
   while (stream->read(all)) {
@@ -123,7 +135,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
 }
 
 TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
-  Checkpoints checkpoints(side_, find_monitor(path_));
+  Checkpoints checkpoints(side_, find_monitor(path_), stays);
   std::vector<std::unique_ptr<ByteStream>> streams;
   streams.push_back(checkpoints.start(wish()).value());
   EXPECT_EQ(checkpoints.start(wish()).error().kind, ErrorKind::kConflict);
@@ -138,7 +150,7 @@ TEST_F(CheckpointsTest, ARestoreSaysWhatAFailureMeansForTheClient) {
   waits_ = true;
   const auto kind = [this](const std::string& fails, std::string_view state) {
     FailingAdapterSide side(fails);
-    Checkpoints checkpoints(side, find_monitor(path_));
+    Checkpoints checkpoints(side, find_monitor(path_), stays);
     const auto restored = checkpoints.restore(wish(), state);
     EXPECT_FALSE(restored);
     return restored ? ErrorKind::kInternal : restored.error().kind;
@@ -152,7 +164,7 @@ TEST_F(CheckpointsTest, ARestoreSaysWhatAFailureMeansForTheClient) {
 
 TEST_F(CheckpointsTest, WhatFailsIsTheLastLine) {
   qemu_.reset();
-  Checkpoints checkpoints(side_, find_monitor(path_));
+  Checkpoints checkpoints(side_, find_monitor(path_), stays);
   auto stream = checkpoints.start(wish()).value();
   std::string all;
   while (stream->read(all)) {

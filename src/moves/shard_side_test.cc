@@ -291,7 +291,11 @@ TEST_F(ShardSideTest, AVectorThatTheGuestUsesIsAssigned) {
 }
 
 TEST_F(ShardSideTest, AnUpgradeSaysWhatAFailureMeansForTheClient) {
-  Upgrades upgrades(side_);
+  Upgrades upgrades(side_, [](const std::string& vm) {
+    return vm == "VM-09" ? Result<void>(fail(ErrorKind::kConflict, "VM-09 is on its way")) : Result<void>();
+  });
+  EXPECT_EQ(upgrades.upgrade({.adapter = "VM-09"}).error().message, "VM-09 is on its way")
+      << "not its monitor";
   EXPECT_EQ(upgrades.upgrade({.adapter = "VM-07"}).error().kind, ErrorKind::kNotFound);
   EXPECT_EQ(upgrades.upgrade({.adapter = "VM-01"}).error().kind, ErrorKind::kConflict) << "it has no QEMU";
   EXPECT_EQ(upgrades.upgrade({.adapter = "VM-01", .monitor = std::string(1, '\0')}).error().kind,

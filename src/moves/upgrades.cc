@@ -10,6 +10,7 @@
 namespace pvrdma::moves {
 
 Result<motion::UpgradeReport> Upgrades::upgrade(const motion::UpgradeWish& wish) {
+  if (auto stays = check_stays_(wish.adapter); !stays) return Failure(std::move(stays).error());
   auto socket = side_.socket(wish.adapter);
   if (!socket) return Failure(std::move(socket).error());
   vmm::VmMonitors places = vmm::monitors_beside(*socket);

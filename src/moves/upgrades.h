@@ -3,7 +3,10 @@
 // Thread: any but the shard's, which may block.
 #pragma once
 
+#include <utility>
+
 #include "motion/upgrade_service.h"
+#include "moves/check_stays.h"
 #include "moves/shard_side.h"
 
 namespace pvrdma::moves {
@@ -11,12 +14,13 @@ namespace pvrdma::moves {
 class Upgrades final : public motion::UpgradeService {
  public:
   // `side` is borrowed.
-  explicit Upgrades(ShardSide& side) : side_(side) {}
+  Upgrades(ShardSide& side, CheckStays check_stays) : side_(side), check_stays_(std::move(check_stays)) {}
 
   Result<motion::UpgradeReport> upgrade(const motion::UpgradeWish& wish) override;
 
  private:
   ShardSide& side_;
+  const CheckStays check_stays_;
 };
 
 }  // namespace pvrdma::moves

@@ -1,6 +1,6 @@
 #include "pvrdmactl/checkpoint_file.h"
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
@@ -10,19 +10,22 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "pvrdmactl/checkpoint_digest.h"
 
 namespace pvrdma::ctl {
 namespace {
 
-// The last bytes of the file: the size of the state, little-endian, and this text.
-constexpr std::string_view kMagic = "PVRDMA checkpoint 1\n";
+// The last bytes of the file: the size of the state, little-endian, the checksum of all bytes before these,
+// and this text.
+constexpr std::string_view kMagic = "PVRDMA checkpoint 2\n";
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kTrailerBytes = kLengthBytes + kMagic.size();
+constexpr std::size_t kTrailerBytes = kLengthBytes + sizeof(Digest) + kMagic.size();
 constexpr std::uint64_t kStateBytesMax = 1u << 30;  // pvrdmactl writes no larger state
 
-std::string trailer(std::uint64_t state_bytes) {
+std::string trailer(std::uint64_t state_bytes, const Digest& digest) {
   std::string bytes;
   for (std::size_t i = 0; i < kLengthBytes; ++i) bytes += static_cast<char>(state_bytes >> (8 * i) & 0xff);
+  bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
   return bytes + std::string(kMagic);
 }
 
@@ -59,6 +62,7 @@ Failure no_checkpoint(const std::string& file) {
 struct Place {
   std::uint64_t begin;
   std::size_t bytes;
+  std::string digest;  // of all bytes up to the end of the state
 };
 
 // Finds the state in the file.
@@ -72,21 +76,29 @@ Result<Place> find_state(int fd, const std::string& file) {
   std::uint64_t state_bytes = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;)
     state_bytes = state_bytes << 8 | static_cast<unsigned char>((*end)[i]);
-  if (end->substr(kLengthBytes) != kMagic || state_bytes > kStateBytesMax || state_bytes == 0 ||
+  if (!end->ends_with(kMagic) || state_bytes > kStateBytesMax || state_bytes == 0 ||
       state_bytes > size - kTrailerBytes)
     return no_checkpoint(file);
-  return Place{size - kTrailerBytes - state_bytes, static_cast<std::size_t>(state_bytes)};
+  return Place{size - kTrailerBytes - state_bytes, static_cast<std::size_t>(state_bytes),
+               end->substr(kLengthBytes, sizeof(Digest))};
+}
+
+// The checksum of all that the file has now.
+Result<Digest> digest_so_far(int fd, const std::string& file) {
+  struct stat found {};
+  if (::fstat(fd, &found) != 0) return cannot("read", file);
+  return digest_of(fd, static_cast<std::uint64_t>(found.st_size), file);
 }
 
 }  // namespace
 
 Result<void> append_state(const std::string& file, std::string_view state) {
-  const Fd fd(::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  const Fd fd(::open(file.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));
   if (!fd) return cannot("open", file);
-  const std::string end = trailer(state.size());
-  for (const std::string_view part : {state, std::string_view(end)}) {
-    if (auto written = write_all(fd.get(), part, file); !written) return written;
-  }
+  if (auto written = write_all(fd.get(), state, file); !written) return written;
+  const auto digest = digest_so_far(fd.get(), file);
+  if (!digest) return Failure(digest.error());
+  if (auto written = write_all(fd.get(), trailer(state.size(), *digest), file); !written) return written;
   if (::fsync(fd.get()) != 0) return cannot("write", file);
   const std::string folder = std::filesystem::path(file).parent_path();
   const Fd place(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -101,6 +113,22 @@ Result<void> drop_state(const std::string& file) {
   if (!place) return Failure(place.error());
   return ::ftruncate(fd.get(), static_cast<off_t>(place->begin)) == 0 ? Result<void>{}
                                                                       : cannot("write", file);
+}
+
+Result<void> verify(const std::string& file) {
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return cannot("open", file);
+  const auto place = find_state(fd.get(), file);
+  if (!place) return Failure(place.error());
+  const auto digest = digest_of(fd.get(), place->begin + place->bytes, file);
+  if (!digest) return Failure(digest.error());
+  if (std::ranges::equal(*digest, place->digest, [](unsigned char here, char there) {
+        return here == static_cast<unsigned char>(there);
+      }))
+    return {};
+  return fail(EBADMSG, fmt::format("{} is damaged: its checksum is not that of what it has: restore from an "
+                                   "undamaged copy",
+                                   file));
 }
 
 Result<std::string> read_state(const std::string& file) {

@@ -53,15 +53,44 @@ TEST_F(CheckpointFileTest, IsRefusedWhenCutOrAnother) {
     write(whole.substr(0, size));
     EXPECT_EQ(read_state(path_).error().code, EINVAL) << size;
   }
-  for (std::size_t at = whole.size() - 28; at < whole.size(); ++at) {
+  EXPECT_EQ(read_state("/dev/null").error().code, EINVAL);
+  EXPECT_EQ(read_state(path_ + ".none").error().code, ENOENT);
+}
+
+TEST_F(CheckpointFileTest, IsRefusedWithAnyBitFlipped) {
+  write("memory");
+  ASSERT_TRUE(append_state(path_, "state"));
+  const std::string whole = written();
+  EXPECT_TRUE(verify(path_));
+  for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string other = whole;
     other[at] = static_cast<char>(other[at] ^ 0x40);
     write(other);
-    const auto state = read_state(path_);
-    EXPECT_TRUE(!state) << at << ": " << *state;
+    EXPECT_FALSE(verify(path_)) << at;
   }
-  EXPECT_EQ(read_state("/dev/null").error().code, EINVAL);
-  EXPECT_EQ(read_state(path_ + ".none").error().code, ENOENT);
+  write("M" + whole.substr(1));
+  EXPECT_EQ(verify(path_).error().message, path_ +
+                                               " is damaged: its checksum is not that of what it has: "
+                                               "restore from an undamaged copy");
+}
+
+// A guest's unused memory is a hole; a copy may have zeros there, or holes elsewhere.
+TEST_F(CheckpointFileTest, ACopyMayHaveOtherHoles) {
+  constexpr std::size_t kMiB = 1u << 20;
+  write("memory");
+  std::filesystem::resize_file(path_, 3 * kMiB + 5);
+  std::ofstream(path_, std::ios::binary | std::ios::app) << "devices";
+  ASSERT_TRUE(append_state(path_, "state"));
+  const std::string whole = written();
+  std::filesystem::remove(path_);
+  write(whole);
+  EXPECT_TRUE(verify(path_));
+  for (const std::size_t at : {2 * kMiB, 3 * kMiB + 4}) {
+    std::string other = whole;
+    other[at] = 1;
+    write(other);
+    EXPECT_FALSE(verify(path_)) << at;
+  }
 }
 
 std::string line(std::uint64_t state_bytes, const std::string& error = "") {

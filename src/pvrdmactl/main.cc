@@ -146,7 +146,9 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
 }
 
 Result<std::string> restore(const Endpoint& endpoint, const Command& command, const Values& values) {
-  const auto state = read_state(values.at(command.file));
+  const std::string& file = values.at(command.file);
+  if (auto whole = verify(file); !whole) return Failure(std::move(whole).error());
+  const auto state = read_state(file);
   if (!state) return Failure(state.error());
   Request request = make_request(command, values);
   request.body += "\n" + *state;

@@ -6,6 +6,7 @@
 
 #include "api/routes.h"
 #include "base/log.h"
+#include "control/model/edits.h"
 #include "control/store/store.h"
 #include "pvrdmad/sandbox.h"
 #include "transport/hca/rdma.h"
@@ -196,8 +197,12 @@ void Daemon::make_moves() {
   const moves::FindMonitor find_monitor = [this](const std::string& adapter) {
     return side_->monitor(adapter);
   };
-  upgrades_ = std::make_unique<moves::Upgrades>(*side_);
-  checkpoints_ = std::make_unique<moves::Checkpoints>(*side_, find_monitor);
+  const moves::CheckStays check_stays = [this](const std::string& vm) {
+    return membership_ != nullptr ? control::edits::check_stays(*membership_->plane()->inventory(), vm)
+                                  : Result<void>();
+  };
+  upgrades_ = std::make_unique<moves::Upgrades>(*side_, check_stays);
+  checkpoints_ = std::make_unique<moves::Checkpoints>(*side_, find_monitor, check_stays);
   if (membership_ != nullptr)
     motions_ = std::make_unique<moves::Motions>(*membership_->plane(), *side_, *host_calls_, *incoming_calls_,
                                                 find_monitor);

@@ -13,6 +13,7 @@ inline constexpr int kExitStopped = 0;  // stopped by a signal, or --check found
 // A mistake in the command line, the configuration or a socket: nothing was started.
 inline constexpr int kExitMistake = 2;
 inline constexpr int kExitMistakeWithVms = 3;  // a mistake while VMs' adapters are kept for this service
+inline constexpr int kExitNoResources = 4;     // the system had no thread or no memory for it
 
 struct Flags {
   control::ConfigSources sources;

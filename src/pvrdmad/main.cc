@@ -3,11 +3,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <fmt/core.h>
 #include <optional>
 #include <pthread.h>
 #include <signal.h>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -34,6 +36,23 @@ int refuse(const Error& error) {
   const bool to_journal = log::default_format() == log::Format::kJournal;
   fmt::print(stderr, "{}pvrdmad: {}\n", to_journal ? "<3>" : "", clean_text(error.message));
   return kExitMistake;
+}
+
+// For a start that finds no thread or no memory: systemd tries it again.
+int give_up(const std::string& why) {
+  refuse({.message = "cannot start: " + why});
+  return kExitNoResources;
+}
+
+// Whatever the C library and LimitSTACK= say: a thread of the API reads headers by recursion (std::regex of
+// cpp-httplib), which takes up to 4 MiB.
+void set_thread_stacks() {
+  constexpr std::size_t kThreadStackBytes = 8u << 20;
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, kThreadStackBytes);
+  ::pthread_setattr_default_np(&attributes);
+  ::pthread_attr_destroy(&attributes);
 }
 
 std::string membership(const control::Config& config) {
@@ -176,6 +195,7 @@ int run(int argc, char** argv) {
   log::set_level(config->daemon.log_level);
   if (config->daemon.log_format) log::set_format(*config->daemon.log_format);
   const sigset_t signals = block_signals();
+  set_thread_stacks();
   const int code = serve(*config, store->get(), signals);
   return code == kExitMistake ? mistake : code;
 }
@@ -184,5 +204,14 @@ int run(int argc, char** argv) {
 }  // namespace pvrdma::daemon
 
 int main(int argc, char** argv) {
-  return pvrdma::daemon::run(argc, argv);
+  try {
+    return pvrdma::daemon::run(argc, argv);
+  } catch (const std::system_error& refusal) {  // std::thread's
+    return pvrdma::daemon::give_up(fmt::format(
+        "the system gives it no more threads or descriptors ({}): raise TasksMax= and LimitAS= of "
+        "its unit, or the limits of its user",
+        refusal.code().message()));
+  } catch (const std::exception& problem) {
+    return pvrdma::daemon::give_up(problem.what());
+  }
 }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/loop.h"
@@ -28,20 +30,26 @@ class Asked {
   template <typename Question>
   Asked(Loop& loop, Question question, const char* what) {
     auto reply = std::make_shared<Reply>();
-    auto answer_it = [reply, question = std::move(question)]() mutable {
+    auto answer_it = [reply, what, question = std::move(question)]() mutable {
       {
         const std::lock_guard lock(reply->mutex);
         if (reply->withdrawn) return;
         reply->begun = true;
       }
       std::optional<Answer> answer;
+      int refused = 0;
       try {
         answer.emplace(question());
-      } catch (const std::bad_alloc&) {  // the caller gets ENOMEM; the shard goes on
+      } catch (const std::bad_alloc&) {  // the caller gets the error; the shard goes on
+        refused = ENOMEM;
+      } catch (const std::exception& mistake) {
+        refused = EFAULT;
+        log::error("the shard could not answer {}: {}", what, mistake.what());
       }
       {
         const std::lock_guard lock(reply->mutex);
         reply->answer = std::move(answer);
+        reply->refused = refused;
         reply->done = true;
       }
       reply->arrived.notify_one();
@@ -67,6 +75,8 @@ class Asked {
       return fail(ErrorKind::kUnavailable, ETIMEDOUT,
                   "the shard did not answer in time: it is overloaded or stuck");
     }
+    if (!reply_->answer && reply_->refused != ENOMEM)
+      return fail(reply_->refused, "the shard could not answer: the daemon's log has the reason");
     if (!reply_->answer)
       return fail(ErrorKind::kUnavailable, ENOMEM, "the shard has no memory for an answer now");
     return *std::move(reply_->answer);
@@ -79,7 +89,8 @@ class Asked {
     bool begun = false;  // guarded by mutex, like the following members
     bool withdrawn = false;
     bool done = false;
-    std::optional<Answer> answer;  // empty: there was no memory for it
+    std::optional<Answer> answer;  // empty: `refused` says why
+    int refused = 0;
   };
 
   std::shared_ptr<Reply> reply_;  // null: the shard did not take the question
@@ -88,8 +99,9 @@ class Asked {
 // `question` runs on the loop's thread and returns a value. After `patience` the caller withdraws a question
 // that has not begun, and it will not run. If it has begun, the caller waits until it ends, however long that
 // takes, so that the caller never takes a finished action for an unfinished one. The question is destroyed
-// later, so it must own what it needs. `what` names the task in the log. Errors (kUnavailable): EAGAIN (the
-// shard takes no tasks: it stops, or its mailbox is full), ETIMEDOUT, ENOMEM.
+// later, so it must own what it needs. `what` names the task in the log. Errors: kUnavailable: EAGAIN (the
+// shard takes no tasks: it stops, or its mailbox is full), ETIMEDOUT, ENOMEM; kInternal: EFAULT (the question
+// threw another exception, which is a mistake of the daemon).
 template <typename Question>
 auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
     -> Result<std::invoke_result_t<Question>> {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <thread>
 
 namespace pvrdma::shard {
@@ -79,6 +80,15 @@ TEST_F(AskTest, IsRefusedWhereThereIsNoMemoryForTheAnswer) {
   EXPECT_EQ(ask(*loop_, 10s, [] { return 7; }).value(), 7) << "the shard goes on";
 }
 
+TEST_F(AskTest, AMistakeInAQuestionEndsThatQuestionOnly) {
+  run();
+  const auto answer = ask(*loop_, 10s, []() -> int { throw std::out_of_range("map::at"); });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, EFAULT);
+  EXPECT_EQ(answer.error().kind, ErrorKind::kInternal);
+  EXPECT_EQ(ask(*loop_, 10s, [] { return 7; }).value(), 7) << "the shard goes on";
+}
+
 TEST_F(AskTest, IsRefusedByAFullMailbox) {
   EXPECT_TRUE(loop_->post([] {}));
   EXPECT_TRUE(loop_->post([] {}));
@@ -120,6 +130,21 @@ TEST_F(AskTest, OneShardThatDoesNotAnswerCostsNoOtherAnswer) {
   ASSERT_FALSE(answers.at(0));
   EXPECT_EQ(answers.at(0).error().code, EAGAIN);
   EXPECT_EQ(answers.at(1).value(), 1U);
+}
+
+TEST_F(AskTest, AMistakeOnOneShardCostsNoOtherAnswer) {
+  const auto second = Loop::create({}, clock_).value();
+  run();
+  std::thread other([&] { second->run(); });
+  const std::array loops{loop_.get(), second.get()};
+  const auto answers = ask_all(
+      std::span<Loop* const>(loops), 10s,
+      [](std::size_t index) { return index == 0 ? throw std::out_of_range("map::at") : index; }, "a test's");
+  ASSERT_FALSE(answers.at(0));
+  EXPECT_EQ(answers.at(0).error().code, EFAULT);
+  EXPECT_EQ(answers.at(1).value(), 1U);
+  second->stop();
+  other.join();
 }
 
 TEST_F(AskTest, IsAnsweredOrRefusedWhileTheShardStops) {

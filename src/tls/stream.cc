@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <mutex>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -67,15 +68,19 @@ long bio_control(BIO* bio, int command, long, void*) {
   }
 }
 
+// Null: there is no memory for it. Another call tries again.
 const BIO_METHOD* bio_method() {
-  static BIO_METHOD* const method = [] {
-    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "connection");
-    PVRDMA_CHECK(made != nullptr, "out of memory");
-    BIO_meth_set_read(made, bio_read);
-    BIO_meth_set_write(made, bio_write);
-    BIO_meth_set_ctrl(made, bio_control);
-    return made;
-  }();
+  static std::mutex mutex;
+  static BIO_METHOD* method = nullptr;  // guarded by mutex
+  const std::lock_guard lock(mutex);
+  if (method == nullptr) {
+    static const int type = BIO_get_new_index() | BIO_TYPE_SOURCE_SINK;
+    method = BIO_meth_new(type, "connection");
+    if (method == nullptr) return nullptr;
+    BIO_meth_set_read(method, bio_read);
+    BIO_meth_set_write(method, bio_write);
+    BIO_meth_set_ctrl(method, bio_control);
+  }
   return method;
 }
 
@@ -110,7 +115,8 @@ Result<std::unique_ptr<Stream>> Stream::create(Fd socket, ssl_ctx_st& context, R
   auto owned = std::make_unique<Socket>();
   owned->fd = std::move(socket);
   OwnedSsl ssl(SSL_new(&context));
-  BIO* const bio = ssl ? BIO_new(bio_method()) : nullptr;
+  const BIO_METHOD* const method = bio_method();
+  BIO* const bio = ssl && method != nullptr ? BIO_new(method) : nullptr;
   if (bio == nullptr) return fail("no TLS connection can be made: " + openssl_reason());
   BIO_set_data(bio, owned.get());
   BIO_set_init(bio, 1);

@@ -21,6 +21,7 @@ namespace {
 constexpr Duration kRetryInterval = std::chrono::milliseconds(5);
 constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr int kDepthMax = 64;
+constexpr const char* kGone = "QEMU has gone";
 
 }  // namespace
 
@@ -127,9 +128,8 @@ Result<std::string> Monitor::read_line(Instant until) {
     const ssize_t got = ::recv(socket_.get(), received_.data() + searched, kReadBytes, 0);
     const int code = errno;
     received_.resize(searched + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) return give_up(EPIPE, "QEMU has gone");
-    if (got < 0 && code != EAGAIN && code != EINTR)
-      return give_up(code, std::generic_category().message(code));
+    if (got == 0) return give_up(EPIPE, kGone);
+    if (got < 0 && code != EAGAIN && code != EINTR) return give_up_socket(code);
   }
 }
 
@@ -149,7 +149,7 @@ Result<void> Monitor::send(const std::string& line, int fd, Instant until) {
     if (sent >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno != EAGAIN && errno != EINTR) {
-      return give_up(errno, errno == EPIPE ? "QEMU has gone" : std::generic_category().message(errno));
+      return give_up_socket(errno);
     }
   }
   return {};
@@ -165,8 +165,14 @@ Result<void> Monitor::wait(short events, Instant until) {
     pollfd socket{socket_.get(), events, 0};
     const int ready = ::poll(&socket, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return give_up(errno, std::generic_category().message(errno));
+    if (ready < 0 && errno != EINTR) return give_up_socket(errno);
   }
+}
+
+// A QEMU that ends before it has read everything resets the connection.
+Failure Monitor::give_up_socket(int code) {
+  if (code == EPIPE || code == ECONNRESET) return give_up(EPIPE, kGone);
+  return give_up(code, std::generic_category().message(code));
 }
 
 Failure Monitor::give_up(int code, std::string_view why, ErrorKind kind) {

@@ -56,6 +56,7 @@ class Monitor {
   Result<Json> execute_with(std::string_view command, Json arguments, int fd);
   Result<void> send(const std::string& line, int fd, Instant until);
   Result<void> wait(short events, Instant until);
+  Failure give_up_socket(int code);
   Failure give_up(int code, std::string_view why, ErrorKind kind = ErrorKind::kInternal);
 
   const std::string path_;

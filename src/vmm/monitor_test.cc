@@ -1,7 +1,12 @@
 #include "vmm/monitor.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 #include "vmm/fake_qemu.h"
@@ -65,6 +70,31 @@ TEST_F(MonitorTest, WhatIsNoAnswerEndsIt) {
   EXPECT_EQ(monitor->execute("query-status").error().message,
             "QEMU's monitor at " + path_ + ": QEMU has gone");
   EXPECT_EQ(monitor->execute("query-status").error().code, EPIPE);
+}
+
+// The kernel resets a connection whose end has not read everything.
+TEST_F(MonitorTest, AQemuThatDiesOverACommandHasGone) {
+  const auto listener =
+      UnixListener::listen(path_, {.what = "fake QEMU", .mode = 0600, .backlog = 1}).value();
+  std::jthread qemu([&] {
+    pollfd comes{listener->fd(), POLLIN, 0};
+    ::poll(&comes, 1, -1);
+    const Fd client(::accept4(listener->fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    const auto say = [&](const std::string& line) { ::send(client.get(), line.data(), line.size(), 0); };
+    pollfd ready{client.get(), POLLIN, 0};
+    say("{\"QMP\": {}}\r\n");
+    std::array<char, 4096> bytes{};
+    while (::recv(client.get(), bytes.data(), bytes.size(), 0) > 0 &&
+           std::ranges::find(bytes, '\n') == bytes.end()) {
+    }
+    say("{\"return\": {}}\r\n");
+    ::poll(&ready, 1, -1);
+  });
+  const auto monitor = connect().value();
+  const Error error = monitor->execute("quit").error();
+  qemu.join();
+  EXPECT_EQ(error.message, "QEMU's monitor at " + path_ + ": QEMU has gone");
+  EXPECT_EQ(error.code, EPIPE);
 }
 
 TEST_F(MonitorTest, SaysWhyItCannotConnect) {

@@ -6,11 +6,13 @@
 
 namespace {
 
-bool counting = false;
-std::uint64_t allocations = 0;
+thread_local bool counting = false;
+thread_local std::uint64_t allocations = 0;
+thread_local std::uint64_t fails_from = 0;  // 0: none fails
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   if (counting) ++allocations;
+  if (fails_from != 0 && allocations >= fails_from) throw std::bad_alloc();
   void* memory = alignment <= alignof(std::max_align_t)
                      ? std::malloc(bytes)
                      : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -30,6 +32,20 @@ void start_counting_allocations() {
 std::uint64_t stop_counting_allocations() {
   counting = false;
   return allocations;
+}
+
+NoMemoryFrom::NoMemoryFrom(std::uint64_t nth) {
+  start_counting_allocations();
+  fails_from = nth;
+}
+
+NoMemoryFrom::~NoMemoryFrom() {
+  fails_from = 0;
+  stop_counting_allocations();
+}
+
+bool NoMemoryFrom::has_failed() const {
+  return allocations >= fails_from;
 }
 
 }  // namespace pvrdma::test

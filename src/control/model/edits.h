@@ -131,6 +131,8 @@ Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChan
 
 // kConflict: a rule forbids the VM there, there is no path between the hosts, or the VM is already in motion.
 Result<void> begin_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
+// kConflict: the VM is on its way. A name that is no VM's is on no way.
+Result<void> check_stays(const Inventory& inventory, const std::string& vm);
 // Returns what begin_motion() would, without changing anything.
 Result<void> check_motion(const Inventory& inventory, const std::string& vm, const std::string& to);
 // From now on the VM is at its destination. Does nothing if that is so already. ECANCELED (kConflict): this

@@ -15,6 +15,11 @@ bool came_by(const Vm& vm, const VmMotion& motion) {
 
 }  // namespace
 
+Result<void> check_stays(const Inventory& inventory, const std::string& vm) {
+  const auto found = inventory.vms.find(vm);
+  return found == inventory.vms.end() ? Result<void>() : check_not_moving(found->second);
+}
+
 Result<void> check_motion(const Inventory& inventory, const std::string& vm, const std::string& to) {
   Inventory moved = inventory;
   const auto found = find_vm(moved, vm);

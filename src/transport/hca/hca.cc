@@ -127,14 +127,17 @@ Hca::Hca(HcaOptions options, shard::Loop& loop, const Clock& clock, Inbound& inb
 
 Hca::~Hca() {
   const Instant now = impl_->shared.clock.now();
-  for (const auto& [id, entry] : impl_->hosts)
-    entry->close(GoodbyeReason::kStopping, "the daemon stops", now);
+  for (const auto& [id, entry] : impl_->hosts) {
+    try {
+      entry->close(GoodbyeReason::kStopping, "the daemon stops", now);
+    } catch (const std::bad_alloc&) {  // for the reason that is shown; the goodbye has been said
+    }
+  }
   impl_->shared.station.reset();
   impl_->show_station();
   impl_->hosts.clear();
-  impl_->memories.clear();
   impl_->is_over = true;
-  impl_->drop_device("the daemon stops", now);
+  impl_->close_device(impl_->release_device());
   impl_->loop.remove(*impl_);
 }
 
@@ -143,8 +146,8 @@ void Hca::configure(const HcaSettings& settings) {
   const Instant now = impl_->shared.clock.now();
   const bool again = !std::exchange(impl_->is_configured, false);
   const bool other_device = again || settings.device != impl_->settings.device;
-  impl_->settings = settings;
   for (const HcaPeer& peer : settings.peers) impl_->pipes(peer.id);
+  impl_->settings = settings;
   if (!other_device) {
     impl_->announce(now);
   } else if (impl_->options.refused.empty()) {

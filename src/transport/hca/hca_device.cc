@@ -72,17 +72,32 @@ void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> 
 }
 
 void Hca::Impl::drop_device(const std::string& why, Instant now) {
-  ++device_attempt;
   trouble = why;
+  std::shared_ptr<Nic> gone = release_device();
+  announce(now);
+  close_device(std::move(gone));
+}
+
+// Null: none was open.
+std::shared_ptr<Nic> Hca::Impl::release_device() {
+  ++device_attempt;
   port = {};
-  const std::shared_ptr<Nic> gone = std::exchange(nic, nullptr);
+  std::shared_ptr<Nic> gone = std::exchange(nic, nullptr);
   if (gone != nullptr) {
     for (const int fd : gone->event_fds()) loop.unwatch(fd);
   }
-  announce(now);
+  return gone;
+}
+
+// Once no pipe uses the device. Without memory for the worker's job it is closed here, which may sleep.
+void Hca::Impl::close_device(std::shared_ptr<Nic> gone) {
   memories.clear();  // no QP accesses them any more
-  // Runs after the jobs that destroy what the device made.
-  if (gone != nullptr) options.worker.post(shard::Task([gone] {}, "closes an RDMA device"));
+  if (gone == nullptr) return;
+  try {
+    // Runs after the jobs that destroy what the device made.
+    options.worker.post(shard::Task([gone] {}, "closes an RDMA device"));
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void Hca::Impl::work(std::function<void()> job, std::function<void()> then) {

@@ -74,6 +74,8 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   void took_device(std::uint64_t attempt, Result<std::shared_ptr<hca::Nic>> opened,
                    Result<hca::NicPort> found);
   void drop_device(const std::string& why, Instant now);
+  std::shared_ptr<hca::Nic> release_device();
+  void close_device(std::shared_ptr<hca::Nic> gone);
   void ask_port();
   void took_port(const hca::Nic* asked, Result<hca::NicPort> found);
   void use_port(hca::NicPort found);

@@ -110,7 +110,7 @@ void HostPipes::adopt(std::unique_ptr<PipeEnd> end, Instant now) {
 // Null: memory ran out, and the end has been buried.
 std::unique_ptr<Pipe> HostPipes::make(Pipe::Role role, std::unique_ptr<PipeEnd>& end, Instant now) {
   try {
-    return std::make_unique<Pipe>(shared_, role, id_, std::move(end), now);
+    return std::make_unique<Pipe>(shared_, role, id_, end, now);
   } catch (const std::bad_alloc&) {
     shared_.services.bury(std::move(end));
     return nullptr;

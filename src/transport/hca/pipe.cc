@@ -26,19 +26,19 @@ verbs::Datagram piece_of(const verbs::Datagram& whole, std::uint32_t, std::uint3
 
 }  // namespace
 
-Pipe::Pipe(HcaShared& shared, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now)
+Pipe::Pipe(HcaShared& shared, Role role, HostId peer, std::unique_ptr<PipeEnd>& end, Instant now)
     : shared_(shared),
       role_(role),
       peer_(peer),
-      end_(std::move(end)),
       last_heard_(now),
       last_sent_(now),
-      credits_(end_->peer_slots()) {
+      credits_(end->peer_slots()) {
   if (role_ == Role::kDialler) {
     lender_.emplace(*this, shared_);
   } else {
     puller_.emplace(*this, shared_);
   }
+  end_ = std::move(end);  // nothing below allocates
   end_->set_user(this);
   run_soon();  // completions from before were not reported to this pipe
   if (role_ == Role::kDialler && open_slot()) post_open(now);

@@ -47,8 +47,8 @@ class Pipe final {
  public:
   enum class Role : std::uint8_t { kDialler, kAcceptor };
 
-  // `shared` is borrowed and outlives this. `end` is connected.
-  Pipe(HcaShared& shared, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now);
+  // `shared` is borrowed and outlives this. `end` is connected; it stays the caller's if memory runs out.
+  Pipe(HcaShared& shared, Role role, HostId peer, std::unique_ptr<PipeEnd>& end, Instant now);
   ~Pipe();
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;

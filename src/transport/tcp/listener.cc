@@ -49,7 +49,7 @@ void Listener::try_open(Instant now) {
   const int code = bind_and_listen();
   if (code != 0) {
     socket_.reset();
-    pause(code, now);
+    pause(code, "listen", now);
     return;
   }
   retry_at_ = Instant::never();
@@ -76,25 +76,29 @@ int Listener::bind_and_listen() {
   return 0;
 }
 
-void Listener::pause(int code, Instant now) {
+void Listener::pause(int code, const char* doing, Instant now) {
   retry_at_ = now + kRetryPause;
-  std::string why;
+  try {
+    std::string why = sentence(code, doing);
+    if (why != trouble_) log::warn("tcp: {}; trying again each second", why);
+    trouble_ = std::move(why);
+  } catch (const std::bad_alloc&) {  // the sentence from before stays
+  }
+}
+
+std::string Listener::sentence(int code, const char* doing) const {
   switch (code) {
     case EADDRNOTAVAIL:
-      why = fmt::format(
+      return fmt::format(
           "no interface of this host has address {}: bring the vmknic's interface up or tag another",
           address_.to_string());
-      break;
     case EADDRINUSE:
-      why = fmt::format("another process listens at {} port {}: stop it or choose another port",
-                        address_.to_string(), port_);
-      break;
+      return fmt::format("another process listens at {} port {}: stop it or choose another port",
+                         address_.to_string(), port_);
     default:
-      why = fmt::format("cannot listen at {} port {}: {}", address_.to_string(), port_,
-                        std::generic_category().message(code));
+      return fmt::format("cannot {} at {} port {}: {}", doing, address_.to_string(), port_,
+                         std::generic_category().message(code));
   }
-  if (why != trouble_) log::warn("tcp: {}; trying again each second", why);
-  trouble_ = std::move(why);
 }
 
 void Listener::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
@@ -110,7 +114,7 @@ void Listener::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
       const int code = errno;
       loop_.unwatch(socket_.get());
       watched_ = false;
-      pause(code, clock_.now());
+      pause(code, "accept connections", clock_.now());
       return;
     }
     try {

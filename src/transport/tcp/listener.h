@@ -43,7 +43,8 @@ class Listener final : private shard::FdHandler {
   void try_open(Instant now);
   // The errno of the step that failed; 0: it listens.
   int bind_and_listen();
-  void pause(int code, Instant now);
+  void pause(int code, const char* doing, Instant now);
+  std::string sentence(int code, const char* doing) const;
   void on_fd_ready(int fd, shard::Readiness ready) override;
   std::string what() const override { return "the listener for other hosts"; }
 

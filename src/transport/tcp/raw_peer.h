@@ -13,7 +13,7 @@ class RawPeer {
  public:
   // Dials `to` from `from`.
   static RawPeer dial(const IpAddress& from, const IpAddress& to, int receive_bytes = 0) {
-    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Fd socket(::socket(from.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (receive_bytes != 0)
       ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
     sockaddr_storage where{};

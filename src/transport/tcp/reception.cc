@@ -30,32 +30,35 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
     return;
   }
   tune(socket, shared_.congestion_control);
+  AcceptedLane* lane = nullptr;
   try {
-    take_in(std::move(socket), from, now);
+    lane = take_in(std::move(socket), from, now);
   } catch (const std::bad_alloc&) {
-    shares_.leave(from);
   }
+  if (lane != nullptr)
+    lane->socket().start_or_break(now);
+  else
+    shares_.leave(from);
 }
 
-void Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
+// Null: it cannot be served. The lane must be in its place before it starts, because it may say hello at
+// once.
+AcceptedLane* Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
   std::unique_ptr<Stream> stream;
   if (shared_.tls) {
     auto secure = shared_.tls->server(std::move(socket));
     if (!secure) {
-      shares_.leave(from);
       if (limiter_.allow(now))
         log::warn("tcp: cannot serve {}: {}", from.to_string(), secure.error().message);
-      return;
+      return nullptr;
     }
     stream = make_tls_stream(*std::move(secure));
   } else {
     stream = make_plain_stream(std::move(socket));
   }
-  // The lane must be in its place before it starts, because it may say hello at once.
   Porter& self = *this;
-  AcceptedLane& lane =
-      *strangers_.emplace_back(std::make_unique<AcceptedLane>(shared_, self, std::move(stream), from));
-  lane.socket().start_or_break(now);
+  return strangers_.emplace_back(std::make_unique<AcceptedLane>(shared_, self, std::move(stream), from))
+      .get();
 }
 
 std::string Reception::objection(const IpAddress& from, wire::RejectReason& reason, Instant now) {

@@ -56,7 +56,7 @@ class Reception final : private AcceptedLane::Porter {
   std::string objection(const IpAddress& from, wire::RejectReason& reason, Instant now);
   // The connection already has its place in shares_. Without memory (bad_alloc) it is not added to
   // strangers_.
-  void take_in(Fd socket, const IpAddress& from, Instant now);
+  AcceptedLane* take_in(Fd socket, const IpAddress& from, Instant now);
   static void report(const AcceptedLane& stranger);
   void turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                  std::string_view sentence, Instant now);
