@@ -95,8 +95,7 @@ Result<void> Checkpoint::write(const Progress& progress) {
 
 Result<void> Checkpoint::finish() {
   changed_ = stopped_ = false;
-  static_cast<void>(renew(monitor_));
-  const auto ended = quit(*monitor_);
+  const auto ended = quit(monitor_);
   if (ended) return {};
   return fail(EIO, fmt::format("the VM is paused, and its QEMU (pid {}) has to be ended by hand: {}",
                                report_.qemu.pid, ended.error().message));

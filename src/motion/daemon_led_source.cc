@@ -167,7 +167,6 @@ std::string DaemonLedSource::leave() {
   stop_what_runs_here();
   const auto runs = hear_that_it_runs(began);
   pump_.reset();
-  static_cast<void>(renew(monitor_));
   const std::string where = fmt::format("VM {} is on host {} now, but ", motion_.vm, motion_.to);
   if (!runs) {
     return where + fmt::format(
@@ -175,7 +174,7 @@ std::string DaemonLedSource::leave() {
                        "here (pid {})",
                        runs.error().message, pid_);
   }
-  const auto ended = quit(*monitor_);
+  const auto ended = quit(monitor_);
   if (ended) return {};
   return where +
          fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, ended.error().message);

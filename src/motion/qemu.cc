@@ -10,6 +10,11 @@ namespace {
 
 constexpr Duration kContinuePause = std::chrono::milliseconds(100);
 
+// Of a monitor that worked, or of a new connection: nobody is at its other end.
+bool has_gone(const Error& error) {
+  return error.code == EPIPE || error.code == ENOENT || error.code == ECONNREFUSED;
+}
+
 }  // namespace
 
 Result<Qemu> open_qemu(const std::string& monitor) {
@@ -59,19 +64,17 @@ Result<void> renew(std::unique_ptr<vmm::Monitor>& monitor) {
   return {};
 }
 
-Result<void> quit(vmm::Monitor& monitor) {
-  const auto ended = monitor.execute("quit");
-  if (!ended && ended.error().code != EPIPE) return Failure(ended.error());
-  return {};
+Result<void> quit(std::unique_ptr<vmm::Monitor>& monitor) {
+  if (auto works = renew(monitor); !works) return has_gone(works.error()) ? Result<void>{} : works;
+  const auto ended = monitor->execute("quit");
+  return ended || has_gone(ended.error()) ? Result<void>{} : Failure(ended.error());
 }
 
 std::string end_qemu(std::unique_ptr<vmm::Monitor>& monitor) {
   const pid_t pid = monitor->pid();
-  auto ended = renew(monitor);
-  const bool is_gone = !ended && (ended.error().code == ENOENT || ended.error().code == ECONNREFUSED);
-  if (ended) ended = quit(*monitor);
+  const auto ended = quit(monitor);
   const std::string qemu = fmt::format("the QEMU that waited for the VM (pid {})", pid);
-  if (ended || is_gone) return qemu + " was ended";
+  if (ended) return qemu + " was ended";
   return fmt::format("{} has to be ended by hand: {}", qemu, ended.error().message);
 }
 

@@ -34,8 +34,9 @@ Result<void> check_waits(const Qemu& qemu, const std::string& vm);
 // Monitor::connect(); then the old connection stays, and is still of no use.
 Result<void> renew(std::unique_ptr<vmm::Monitor>& monitor);
 
-// Ends a QEMU. One that has gone already has ended, too.
-Result<void> quit(vmm::Monitor& monitor);
+// Ends a QEMU, over a new connection if the old one is of no use. A QEMU that has gone has ended, too; one
+// that cannot be asked has not. Errors: as renew(), execute().
+Result<void> quit(std::unique_ptr<vmm::Monitor>& monitor);
 // Ends a QEMU that waited for a VM, if it can be reached. Returns what became of it, for use in a sentence.
 std::string end_qemu(std::unique_ptr<vmm::Monitor>& monitor);
 

@@ -165,8 +165,7 @@ Result<void> VmmUpgrade::go_on() {
 // The VM has a new QEMU: nothing is undone from here on.
 Result<void> VmmUpgrade::leave() {
   const auto resumed = side_.resume(wish_.adapter);
-  static_cast<void>(renew(old_));
-  const auto left = quit(*old_);
+  const auto left = quit(old_);
   const auto ended = side_.end_successor(wish_.adapter);
   std::string why;
   if (!resumed) why = resumed.error().message;

@@ -1,6 +1,5 @@
 #include "pvrdmactl/checkpoint_file.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
@@ -15,18 +14,22 @@
 namespace pvrdma::ctl {
 namespace {
 
-// The last bytes of the file: the size of the state, little-endian, the checksum of all bytes before these,
-// and this text.
+// The last bytes of the file: the size of the state, little-endian, the checksum of all bytes up to here, and
+// this text.
 constexpr std::string_view kMagic = "PVRDMA checkpoint 2\n";
+constexpr std::string_view kMagicWithoutChecksum = "PVRDMA checkpoint 1\n";
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kTrailerBytes = kLengthBytes + sizeof(Digest) + kMagic.size();
 constexpr std::uint64_t kStateBytesMax = 1u << 30;  // pvrdmactl writes no larger state
 
-std::string trailer(std::uint64_t state_bytes, const Digest& digest) {
+std::string length_text(std::uint64_t state_bytes) {
   std::string bytes;
   for (std::size_t i = 0; i < kLengthBytes; ++i) bytes += static_cast<char>(state_bytes >> (8 * i) & 0xff);
-  bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
-  return bytes + std::string(kMagic);
+  return bytes;
+}
+
+std::string digest_text(const Digest& digest) {
+  return {digest.begin(), digest.end()};
 }
 
 Failure cannot(const char* what, const std::string& file) {
@@ -62,7 +65,7 @@ Failure no_checkpoint(const std::string& file) {
 struct Place {
   std::uint64_t begin;
   std::size_t bytes;
-  std::string digest;  // of all bytes up to the end of the state
+  std::string digest;  // of all bytes up to the end of the state's size
 };
 
 // Finds the state in the file.
@@ -73,6 +76,11 @@ Result<Place> find_state(int fd, const std::string& file) {
   if (!S_ISREG(found.st_mode) || size < kTrailerBytes) return no_checkpoint(file);
   const auto end = read_at(fd, size - kTrailerBytes, kTrailerBytes, file);
   if (!end) return Failure(end.error());
+  if (end->ends_with(kMagicWithoutChecksum)) {
+    return fail(EINVAL, fmt::format("{} was written by an earlier version of pvrdmactl, without a checksum: "
+                                    "restore it with that version",
+                                    file));
+  }
   std::uint64_t state_bytes = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;)
     state_bytes = state_bytes << 8 | static_cast<unsigned char>((*end)[i]);
@@ -95,10 +103,12 @@ Result<Digest> digest_so_far(int fd, const std::string& file) {
 Result<void> append_state(const std::string& file, std::string_view state) {
   const Fd fd(::open(file.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));
   if (!fd) return cannot("open", file);
-  if (auto written = write_all(fd.get(), state, file); !written) return written;
+  const std::string before_digest = std::string(state) + length_text(state.size());
+  if (auto written = write_all(fd.get(), before_digest, file); !written) return written;
   const auto digest = digest_so_far(fd.get(), file);
   if (!digest) return Failure(digest.error());
-  if (auto written = write_all(fd.get(), trailer(state.size(), *digest), file); !written) return written;
+  if (auto written = write_all(fd.get(), digest_text(*digest) + std::string(kMagic), file); !written)
+    return written;
   if (::fsync(fd.get()) != 0) return cannot("write", file);
   const std::string folder = std::filesystem::path(file).parent_path();
   const Fd place(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -120,12 +130,9 @@ Result<void> verify(const std::string& file) {
   if (!fd) return cannot("open", file);
   const auto place = find_state(fd.get(), file);
   if (!place) return Failure(place.error());
-  const auto digest = digest_of(fd.get(), place->begin + place->bytes, file);
+  const auto digest = digest_of(fd.get(), place->begin + place->bytes + kLengthBytes, file);
   if (!digest) return Failure(digest.error());
-  if (std::ranges::equal(*digest, place->digest, [](unsigned char here, char there) {
-        return here == static_cast<unsigned char>(there);
-      }))
-    return {};
+  if (digest_text(*digest) == place->digest) return {};
   return fail(EBADMSG, fmt::format("{} is damaged: its checksum is not that of what it has: restore from an "
                                    "undamaged copy",
                                    file));

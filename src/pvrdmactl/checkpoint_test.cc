@@ -57,21 +57,32 @@ TEST_F(CheckpointFileTest, IsRefusedWhenCutOrAnother) {
   EXPECT_EQ(read_state(path_ + ".none").error().code, ENOENT);
 }
 
+// Most of the lengths that differ in one bit are possible, too.
 TEST_F(CheckpointFileTest, IsRefusedWithAnyBitFlipped) {
-  write("memory");
-  ASSERT_TRUE(append_state(path_, "state"));
+  write(std::string(60, 'm'));
+  ASSERT_TRUE(append_state(path_, std::string(40, 's')));
   const std::string whole = written();
   EXPECT_TRUE(verify(path_));
-  for (std::size_t at = 0; at < whole.size(); ++at) {
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string other = whole;
-    other[at] = static_cast<char>(other[at] ^ 0x40);
+    other[bit / 8] = static_cast<char>(other[bit / 8] ^ 1 << bit % 8);
     write(other);
-    EXPECT_FALSE(verify(path_)) << at;
+    EXPECT_FALSE(verify(path_)) << "byte " << bit / 8 << ", bit " << bit % 8;
   }
   write("M" + whole.substr(1));
   EXPECT_EQ(verify(path_).error().message, path_ +
                                                " is damaged: its checksum is not that of what it has: "
                                                "restore from an undamaged copy");
+}
+
+TEST_F(CheckpointFileTest, IsRefusedFromAVersionWithoutAChecksum) {
+  const std::string state(100, 's');
+  write("memory" + state + std::string("\x64\0\0\0\0\0\0\0", 8) + "PVRDMA checkpoint 1\n");
+  const std::string sentence =
+      path_ +
+      " was written by an earlier version of pvrdmactl, without a checksum: restore it with that version";
+  EXPECT_EQ(verify(path_).error().message, sentence);
+  EXPECT_EQ(read_state(path_).error().message, sentence);
 }
 
 // A guest's unused memory is a hole; a copy may have zeros there, or holes elsewhere.

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from harness.under_way import wait_until_it_flows
 from harness.vm import Vm
 
 _ROUNDS = 3
+_STATE_END = -60  # in a checkpoint file, from its end
 
 _PINGPONG = cases.Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0",
                        client=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
@@ -82,6 +86,22 @@ def test_everything_else_goes_on(pair: Cluster, tmp_path: Path) -> None:
     cases.run(_PINGPONG, first, second)
 
 
+def _state_of(checkpoint: bytes) -> bytes:
+    """The adapter's state: its length follows it, then a checksum of 32 bytes and a text of 20."""
+    length = int.from_bytes(checkpoint[_STATE_END:_STATE_END + 8], "little")
+    return checkpoint[_STATE_END - length:_STATE_END]
+
+
+def _answer_to_restore(cluster: Cluster, vm: str, file: Path, state: bytes) -> str:
+    """What the daemon says to a client that verifies no checksum."""
+    connection = http.client.HTTPConnection("localhost")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection.sock:
+        connection.sock.connect(str(cluster.daemon.api))
+        connection.request("POST", f"/v1/adapters/{vm}/restore", json.dumps({"file": str(file)}).encode() + b"\n" + state,
+                           {"Content-Type": "application/octet-stream"})
+        return connection.getresponse().read().decode()
+
+
 def _refused(cluster: Cluster, *arguments: str) -> str:
     with pytest.raises(RuntimeError) as refused:
         cluster.daemon.ctl(*arguments)
@@ -105,9 +125,11 @@ def test_what_is_refused_changes_nothing(pair: Cluster, tmp_path: Path) -> None:
     other = _checkpoint(pair, second, tmp_path)
     assert "name" in _refused(pair, "vm", "restore", "VM-01", str(other))
     flipped = bytearray(file.read_bytes())
-    flipped[-100] ^= 1
+    flipped[_STATE_END - 40] ^= 1
     cut.write_bytes(flipped)
-    assert "cannot go on from this state" in _refused(pair, "vm", "restore", "VM-01", str(cut))
+    assert "is damaged" in _refused(pair, "vm", "restore", "VM-01", str(cut))
+    state = _state_of(bytes(flipped))
+    assert "cannot go on from this state" in _answer_to_restore(pair, "VM-01", file, state)
     pair.daemon.ctl("vm", "restore", "VM-01", str(file))
     _restore(pair, second, other)
     cases.run(_PINGPONG, first, second)
