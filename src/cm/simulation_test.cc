@@ -72,7 +72,7 @@ class World {
 
   void listen(int node) {
     Node& at = nodes_[static_cast<std::size_t>(node)];
-    at.listener = *at.manager.create();
+    at.listener = *at.manager.create(0);
     ASSERT_TRUE(at.manager.bind(at.listener, {{}, kPort}));
     ASSERT_TRUE(at.manager.listen(at.listener, 8));
   }
@@ -202,7 +202,7 @@ class World {
 
   void start(int number) {
     Node& node = nodes_[static_cast<std::size_t>(number)];
-    const Handle handle = *node.manager.create();
+    const Handle handle = *node.manager.create(0);
     const int peer = static_cast<int>(random_.below(kNodes));  // itself, too
     const auto port = static_cast<std::uint16_t>(random_.chance(100) ? kPort + 1 : kPort);
     EXPECT_TRUE(node.manager.resolve(handle, {}, {address_of_node(peer), port}));

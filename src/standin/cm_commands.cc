@@ -4,14 +4,12 @@
 #include <fmt/core.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
-#include <numeric>
 
 #include "standin/cm_file.h"
 
 namespace pvrdma::standin {
 namespace {
 
-constexpr std::size_t kIdsMax = 4096;  // of one process
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint16_t kDefaultPkey = 0xffff;
 constexpr std::uint8_t kHopLimit = 64;
@@ -93,11 +91,7 @@ Result<> CmFile::create_id(const CmCommand& command, UverbsAnswer& answer) {
     return fail(EPROTONOSUPPORT,
                 fmt::format("port space {:#x}: only connections by RC (RDMA_PS_TCP) are known",
                             static_cast<std::uint16_t>(request.ps)));
-  const std::size_t count =
-      std::accumulate(siblings_.begin(), siblings_.end(), std::size_t{0},
-                      [](std::size_t sum, const auto& file) { return sum + (file ? file->id_count() : 0); });
-  if (count >= kIdsMax) return fail(ENOMEM, fmt::format("the process has {} ids", count));
-  const auto made = manager().create();
+  const auto made = manager().create(owner_.program);
   if (!made) return Failure(made.error());
   ids_[*made] = {.uid = request.uid};
   service_.set_owner(*made, this);
@@ -320,7 +314,7 @@ Result<> CmFile::notify(const CmCommand& command) {
 Result<> CmFile::migrate_id(const CmCommand& command, UverbsAnswer& answer) {
   rdma_ucm_migrate_id request;
   if (!command.read(request)) return too_short();
-  CmFile* const from = request.fd < siblings_.size() ? siblings_[request.fd].get() : nullptr;
+  CmFile* const from = request.fd < owner_.files.size() ? owner_.files[request.fd].get() : nullptr;
   if (from == nullptr) return fail(EINVAL, fmt::format("the process has no rdma_cm file {}", request.fd));
   const auto id = from->id_of(request.id);
   if (!id) return Failure(id.error());

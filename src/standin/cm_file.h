@@ -23,10 +23,16 @@ namespace pvrdma::standin {
 class CmFile;
 using CmFiles = std::vector<std::unique_ptr<CmFile>>;  // of one process, by number; null: free
 
+// The process that has the file open. Borrowed; outlives the file.
+struct CmOwner {
+  cm::Program program;
+  const CmFiles& files;
+};
+
 class CmFile {
  public:
-  // Borrowed; both outlive the file.
-  static Result<std::unique_ptr<CmFile>> create(CmService& service, const CmFiles& siblings);
+  // `service` is borrowed and outlives the file.
+  static Result<std::unique_ptr<CmFile>> create(CmService& service, const CmOwner& owner);
   // Ends all of its connections.
   ~CmFile();
   CmFile(const CmFile&) = delete;
@@ -41,7 +47,6 @@ class CmFile {
   void wake() { readiness_.set(true); }
 
   int program_end() const { return readiness_.program_end(); }
-  std::size_t id_count() const { return ids_.size(); }
 
  private:
   struct Id {
@@ -56,8 +61,8 @@ class CmFile {
     rdma_ucm_event_resp answer{};
   };
 
-  CmFile(CmService& service, const CmFiles& siblings, Readiness readiness)
-      : service_(service), siblings_(siblings), readiness_(std::move(readiness)) {}
+  CmFile(CmService& service, const CmOwner& owner, Readiness readiness)
+      : service_(service), owner_(owner), readiness_(std::move(readiness)) {}
 
   // --- cm_commands.cc ---
   Result<> create_id(const CmCommand& command, UverbsAnswer& answer);
@@ -85,7 +90,7 @@ class CmFile {
   cm::Manager& manager() const { return service_.manager(); }
 
   CmService& service_;
-  const CmFiles& siblings_;
+  const CmOwner owner_;
   Readiness readiness_;
   std::map<cm::Handle, Id> ids_;
   std::deque<Waiting> events_;

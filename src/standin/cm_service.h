@@ -23,6 +23,9 @@ class CmService {
   cm::Manager& manager() { return manager_; }
   Adapter& adapter() { return adapter_; }
 
+  // A number for one more process.
+  cm::Program add_program() { return next_program_++; }
+
   // Null `file`: no program has the id (any more).
   void set_owner(cm::Handle id, CmFile* file);
   CmFile* owner(cm::Handle id) const;
@@ -41,6 +44,7 @@ class CmService {
   Adapter& adapter_;
   std::unique_ptr<GsiPort> gsi_;
   cm::Manager manager_;
+  cm::Program next_program_ = 0;
   std::unordered_map<cm::Handle, CmFile*> owners_;  // borrowed
 };
 

@@ -62,7 +62,8 @@ class Process {
   bool greeted_ = false;
   MemoryWindows windows_;                         // outlive files_
   std::vector<std::unique_ptr<OpenFile>> files_;  // by number; null: free
-  CmFiles cm_files_;                              // its destructor ends connections before their QPs
+  const cm::Program program_;
+  CmFiles cm_files_;  // its destructor ends connections before their QPs
 };
 
 }  // namespace pvrdma::standin
