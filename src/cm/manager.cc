@@ -127,6 +127,10 @@ void Manager::release_port(Handle id, Connection& connection) {
 void Manager::forget_wire(Handle id, const Connection& connection) {
   erase_if_of(by_comm_id_, connection.local_id, id);
   erase_if_of(by_peer_id_, PeerKey{connection.remote.ip, connection.remote_id}, id);
+  forget_peer_qpn(id, connection);
+}
+
+void Manager::forget_peer_qpn(Handle id, const Connection& connection) {
   erase_if_of(by_peer_qpn_, PeerKey{connection.remote.ip, connection.peer.qpn}, id);
 }
 
@@ -527,9 +531,10 @@ void Manager::enter_timewait(Handle id, Connection& connection, Instant now) {
   set_deadline(id, connection, now + kTimewait);
 }
 
-// As long as the peer may repeat its last message.
+// As long as the peer may repeat its last message. It may try again with the same QP at once.
 void Manager::close(Handle id, Connection& connection, Instant now) {
   connection.state = State::kClosed;
+  forget_peer_qpn(id, connection);
   set_deadline(id, connection, now + 2 * connection.response_time);
 }
 

@@ -158,6 +158,7 @@ class Manager {
   void orphan(Handle id, Connection& connection, Instant now);
   void erase(Handle id);
   void forget_wire(Handle id, const Connection& connection);
+  void forget_peer_qpn(Handle id, const Connection& connection);
   void drop_pending(Handle id, Connection& connection);
   void release_port(Handle id, Connection& connection);
   void refuse_pending(Connection& listener, Instant now);

@@ -342,6 +342,20 @@ TEST_F(ManagerTest, CommandsInTheWrongStateAreRefused) {
   EXPECT_TRUE(client_.connect(id, {}, std::span(data).first(kUserReqBytes), clock_.now()));
 }
 
+// A refusal ends the connection at once for the peer, who may try again with the same QP.
+TEST_F(ManagerTest, QpOfARefusedConnectionMayTryAgain) {
+  listen();
+  const Handle first = connect(100);
+  carry();
+  ASSERT_TRUE(server_.reject(only(server_).id, 28, {}, clock_.now()));
+  carry();
+  EXPECT_EQ(only(client_).status, 28);
+  ASSERT_TRUE(client_.destroy(first, clock_.now()));
+  connect(100);
+  carry();
+  EXPECT_EQ(only(server_).type, EventType::kConnectRequest);
+}
+
 TEST_F(ManagerTest, OrphanThatWaitsForItsPeerMakesRoom) {
   listen();
   const Ends ends = establish();
