@@ -370,9 +370,10 @@ Result<> Manager::disconnect(Handle id, Instant now) {
     case State::kIdle:
     case State::kResolved:
     case State::kListening:
-    case State::kReqSent:
-    case State::kReqReceived:
       return wrong_state("disconnect");
+    case State::kReqSent:  // as in the kernel, there is nothing to disconnect yet
+    case State::kReqReceived:
+      return {};
     case State::kRepReceived:
     case State::kRepSent:
     case State::kEstablished:

@@ -356,6 +356,19 @@ TEST_F(ManagerTest, QpOfARefusedConnectionMayTryAgain) {
   EXPECT_EQ(only(server_).type, EventType::kConnectRequest);
 }
 
+TEST_F(ManagerTest, DisconnectBeforeTheConnectionIsUpChangesNothing) {
+  const Handle listener = listen();
+  const Handle client = connect();
+  ASSERT_TRUE(client_.disconnect(client, clock_.now()));
+  EXPECT_EQ(client_.find(client)->state, State::kReqSent);
+  carry();
+  const Event request = only(server_);
+  ASSERT_TRUE(server_.disconnect(request.id, clock_.now()));
+  EXPECT_EQ(server_.find(request.id)->state, State::kReqReceived);
+  EXPECT_EQ(server_.disconnect(listener, clock_.now()).error().code, EINVAL);
+  EXPECT_EQ(client_.disconnect(resolve(), clock_.now()).error().code, EINVAL);
+}
+
 TEST_F(ManagerTest, OrphanThatWaitsForItsPeerMakesRoom) {
   listen();
   const Ends ends = establish();
