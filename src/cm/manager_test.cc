@@ -369,6 +369,21 @@ TEST_F(ManagerTest, DisconnectBeforeTheConnectionIsUpChangesNothing) {
   EXPECT_EQ(client_.disconnect(resolve(), clock_.now()).error().code, EINVAL);
 }
 
+TEST_F(ManagerTest, RejectionAnswersADisconnectRequest) {
+  listen();
+  const Ends ends = establish();
+  ASSERT_TRUE(client_.disconnect(ends.client, clock_.now()));
+  (void)client_.take_datagrams();
+  const Connection* const connection = client_.find(ends.client);
+  const Mad rej = build({7, Rej{.local_id = connection->remote_id,
+                                .remote_id = connection->local_id,
+                                .about = About::kOther,
+                                .reason = static_cast<std::uint16_t>(Reason::kInvalidCommId)}});
+  client_.receive(ipv4(2), ipv4(1), rej, clock_.now());
+  EXPECT_EQ(only(client_).type, EventType::kDisconnected);
+  EXPECT_EQ(client_.find(ends.client)->state, State::kTimewait);
+}
+
 TEST_F(ManagerTest, OrphanThatWaitsForItsPeerMakesRoom) {
   listen();
   const Ends ends = establish();

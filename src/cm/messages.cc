@@ -221,6 +221,7 @@ void Manager::on(const Origin& origin, const Rej& rej) {
       if (connection.is_orphan()) erase(found->id);
       return;
     case State::kEstablished:  // the peer has heard no RTU, or its program has ended meanwhile
+    case State::kDreqSent:     // the peer knows the connection no more
       raise(EventType::kDisconnected, found->id, connection);
       enter_timewait(found->id, connection, origin.now);
       return;
