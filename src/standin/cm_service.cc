@@ -5,6 +5,12 @@
 #include "standin/cm_file.h"
 
 namespace pvrdma::standin {
+namespace {
+
+// A last message of each connection, and some answers.
+constexpr std::size_t kUnsentMax = 2 * cm::kCreated.of_all;
+
+}  // namespace
 
 Result<std::unique_ptr<CmService>> CmService::create(Adapter& adapter) {
   auto gsi = GsiPort::create(adapter.device(), adapter.gids());
@@ -48,11 +54,25 @@ void CmService::run_timers() {
   flush();
 }
 
-void CmService::flush() {
-  for (const cm::Datagram& each : manager_.take_datagrams()) {
-    if (adapter_.is_lost()) break;
-    if (auto sent = gsi_->send(each); !sent) (void)adapter_.errno_of(sent.error());
+// A datagram that leaves notifies, as an arrival does: then comes the next turn.
+void CmService::send_waiting() {
+  while (!unsent_.empty() && !adapter_.is_lost()) {
+    const auto sent = gsi_->send(unsent_.front());
+    if (!sent) {
+      (void)adapter_.errno_of(sent.error());
+    } else if (*sent == GsiPort::Sent::kNoRoom) {
+      return;
+    }
+    unsent_.pop_front();
   }
+}
+
+void CmService::flush() {
+  // One that is dropped is repeated, if it needs an answer.
+  for (const cm::Datagram& each : manager_.take_datagrams()) {
+    if (unsent_.size() < kUnsentMax) unsent_.push_back(each);
+  }
+  send_waiting();
   for (cm::Event& event : manager_.take_events()) {
     const bool is_request = event.type == cm::EventType::kConnectRequest;
     CmFile* const file = owner(is_request ? event.listener : event.id);
