@@ -53,7 +53,7 @@ sockaddr_in6 address_of(const cm::Endpoint& endpoint) {
 }
 
 cm::Parameters parameters_of(const rdma_ucm_conn_param& param) {
-  return {.qpn = param.qp_num & 0xff'ffff,
+  return {.qpn = param.qp_num,
           .responder_resources = param.responder_resources,
           .initiator_depth = param.initiator_depth,
           .retry_count = std::min<std::uint8_t>(param.retry_count, 7),
@@ -171,6 +171,12 @@ Result<> CmFile::query_route(const CmCommand& command, UverbsAnswer& answer) {
   return {};
 }
 
+// The peer takes a new connection of a QP as the end of the one that it knows.
+Result<> CmFile::check_qp(const rdma_ucm_conn_param& param) const {
+  if (owner_.qpns.contains(param.qp_num)) return {};
+  return fail(EINVAL, fmt::format("the process has no QP of number {}", param.qp_num));
+}
+
 Result<> CmFile::connect(const CmCommand& command) {
   rdma_ucm_connect request;
   if (!command.read(request, offsetof(rdma_ucm_connect, ece))) return too_short();
@@ -178,6 +184,7 @@ Result<> CmFile::connect(const CmCommand& command) {
   if (!id) return Failure(id.error());
   if (!(*id)->has_route || request.conn_param.valid == 0)
     return fail(EINVAL, "the id is in no state to connect");
+  if (auto checked = check_qp(request.conn_param); !checked) return checked;
   return manager().connect(request.id, parameters_of(request.conn_param), private_data_of(request.conn_param),
                            Instant::now());
 }
@@ -196,6 +203,7 @@ Result<> CmFile::accept(const CmCommand& command) {
   const auto id = id_of(request.id);
   if (!id) return Failure(id.error());
   if (request.conn_param.valid == 0) return manager().confirm(request.id);
+  if (auto checked = check_qp(request.conn_param); !checked) return checked;
   if (auto done = manager().accept(request.id, parameters_of(request.conn_param),
                                    private_data_of(request.conn_param), Instant::now());
       !done)

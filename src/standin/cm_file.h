@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "standin/cm_command.h"
@@ -27,6 +28,7 @@ using CmFiles = std::vector<std::unique_ptr<CmFile>>;  // of one process, by num
 struct CmOwner {
   cm::Program program;
   const CmFiles& files;
+  const std::unordered_set<std::uint32_t>& qpns;
 };
 
 class CmFile {
@@ -77,6 +79,7 @@ class CmFile {
   Result<> reject(const CmCommand& command);
   Result<> disconnect(const CmCommand& command);
   Result<> init_qp_attr(const CmCommand& command, UverbsAnswer& answer);
+  Result<> check_qp(const rdma_ucm_conn_param& param) const;
   Result<> set_option(const CmCommand& command);
   Result<> notify(const CmCommand& command);
   Result<> migrate_id(const CmCommand& command, UverbsAnswer& answer);
