@@ -139,13 +139,17 @@ Result<> CmFile::resolve_ip(const CmCommand& command) {
 Result<> CmFile::resolve_route(const CmCommand& command) {
   rdma_ucm_resolve_route request;
   if (!command.read(request)) return too_short();
-  const auto id = id_of(request.id);
+  return take_route(request.id);
+}
+
+Result<> CmFile::take_route(cm::Handle handle) {
+  const auto id = id_of(handle);
   if (!id) return Failure(id.error());
-  const cm::Connection* const connection = manager().find(request.id);
+  const cm::Connection* const connection = manager().find(handle);
   if (connection == nullptr || connection->state != cm::State::kResolved || (*id)->has_route)
     return fail(EINVAL, "the id is in no state to resolve a route");
   (*id)->has_route = true;
-  put_simple(request.id, kCmRouteResolved);
+  put_simple(handle, kCmRouteResolved);
   return {};
 }
 
@@ -286,13 +290,14 @@ Result<> CmFile::init_qp_attr(const CmCommand& command, UverbsAnswer& answer) {
   return {};
 }
 
-// Other options than a shared port change nothing here.
+// Options that are accepted and not named here change nothing.
 Result<> CmFile::set_option(const CmCommand& command) {
   rdma_ucm_set_option request;
   if (!command.read(request)) return too_short();
   if (const auto id = id_of(request.id); !id) return Failure(id.error());
   if (command.appended.size() < request.optlen) return fail(EINVAL, "an option without its value");
-  if (request.level == RDMA_OPTION_IB && request.optname == RDMA_OPTION_IB_PATH) return {};
+  if (request.level == RDMA_OPTION_IB && request.optname == RDMA_OPTION_IB_PATH)
+    return take_route(request.id);  // there is one path to a peer, so its bytes say nothing new
   if (request.level != RDMA_OPTION_ID) return fail(ENOSYS, fmt::format("options of level {}", request.level));
   switch (request.optname) {
     case RDMA_OPTION_ID_REUSEADDR: {

@@ -72,6 +72,7 @@ class CmFile {
   Result<> bind_ip(const CmCommand& command);
   Result<> resolve_ip(const CmCommand& command);
   Result<> resolve_route(const CmCommand& command);
+  Result<> take_route(cm::Handle handle);
   Result<> query_route(const CmCommand& command, UverbsAnswer& answer);
   Result<> connect(const CmCommand& command);
   Result<> listen(const CmCommand& command);

@@ -212,6 +212,25 @@ TEST_P(StandInTest, RefusesToConnectTheQpOfAnotherProcess) {
   EXPECT_EQ(connect_id(other, file, second, own.qpn), EINVAL) << "it is destroyed";
 }
 
+// As in the kernel, a program that knows the path sets it instead of resolving the route.
+TEST_P(StandInTest, PathThatAProgramSetsIsARoute) {
+  const Program program(standin_.folder());
+  const std::uint32_t file = program.wire.open_cm_file();
+  const std::uint32_t id = create_id(program, file, 1);
+  rdma_ucm_set_option option{};
+  option.id = id;
+  option.level = RDMA_OPTION_IB;
+  option.optname = RDMA_OPTION_IB_PATH;
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_SET_OPTION, option).header.error, EINVAL)
+      << "no address yet";
+  resolve_address(program, file, id, "10.99.0.1");
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_SET_OPTION, option).header.error, 0);
+  EXPECT_EQ(connection_event(program, file)->event, standin::kCmAddrResolved);
+  const auto event = connection_event(program, file);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->event, standin::kCmRouteResolved);
+}
+
 TEST_P(StandInTest, RefusesBadCommandsOfConnections) {
   const Program program(standin_.folder());
   const std::uint32_t file = program.wire.open_cm_file();
