@@ -464,6 +464,24 @@ TEST_P(StandInTest, EndsWhenNobodyUsesItIfItIsTold) {
   EXPECT_EQ(standin.join(), standin::End::kIdle);
 }
 
+TEST_P(StandInTest, StaysWhileItEndsTheConnectionsOfAProgramThatEnded) {
+  standin_.stop();
+  ServedHost host({.adapter_count = 1, .doorbells = GetParam()});
+  RunningStandIn standin(host.socket_path(0), std::chrono::milliseconds(50));
+  {
+    Program program(standin.folder());
+    const auto qp = program.create_qp(program.create_cq().handle);
+    const std::uint32_t file = program.wire.open_cm_file();
+    const std::uint32_t id = create_id(program, file, 1);
+    resolve_address(program, file, id, "10.99.0.77");  // which nobody has
+    resolve_route(program, file, id);
+    EXPECT_EQ(connect_id(program, file, id, qp.qpn), 0);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  { const Program program(standin.folder()); }
+  EXPECT_EQ(standin.stop(), standin::End::kStopped);
+}
+
 TEST_P(StandInTest, StaysWhileItsFolderIsKept) {
   standin_.stop();
   ServedHost host({.adapter_count = 1, .doorbells = GetParam()});
