@@ -92,22 +92,38 @@ static int wait_for_event(int fd) {
   return NEXT(recv)(fd, &byte, 1, MSG_PEEK) < 0 ? errno : 0;
 }
 
-ssize_t cm_write(struct descriptor* file, int fd, const void* bytes, size_t count) {
+// Executes a command on the file of the number `*fd`. `*generation` is that file's, or 0 for the first time.
+// A file that has it may have another number now, which `*fd` then becomes. Returns an errno value.
+static int execute_locked(int* fd, uint64_t* generation, uint32_t command, const void* bytes, size_t count) {
+  const struct descriptor* file = descriptor_of(*fd);
+  if (*generation != 0 && (file == NULL || file->generation != *generation)) {
+    *fd = descriptor_number(*generation);
+    file = descriptor_of(*fd);
+  }
+  if (file == NULL || file->kind != kCmFile) return EBADF;
+  *generation = file->generation;
+  return execute(file, command, bytes, count);
+}
+
+ssize_t cm_write(int fd, const void* bytes, size_t count) {
   struct rdma_ucm_cmd_hdr header;
   if (count < sizeof header || count > PVRDMA_WIRE_MAX_COMMAND_BYTES) {
     errno = EINVAL;
     return -1;
   }
   memcpy(&header, bytes, sizeof header);
-  int error = 0;
-  while (error == 0) {
+  uint64_t generation = 0;
+  bool has_waited = false;
+  int error;
+  while (true) {
     lock();
-    const bool is_open = descriptor_of(fd) == file;
-    if (is_open) error = execute(file, header.cmd, bytes, count);
+    error = execute_locked(&fd, &generation, header.cmd, bytes, count);
     unlock();
-    if (!is_open) wait_for_nothing();
+    if (has_waited && fd < 0) wait_for_nothing();
     if (error != EAGAIN || header.cmd != RDMA_USER_CM_CMD_GET_EVENT) break;
     error = wait_for_event(fd);
+    if (error != 0) break;
+    has_waited = true;
   }
   if (error == 0) return (ssize_t)count;
   errno = error;
