@@ -117,6 +117,7 @@ Result<CmFile::Id*> CmFile::id_of(cm::Handle handle) {
 
 void CmFile::queue(Waiting waiting) {
   events_.push_back(waiting);
+  readiness_.set(false);  // so that an edge-triggered poll hears of each event, as the kernel tells it
   readiness_.set(true);
 }
 

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <fstream>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include "standin/cm_command.h"
@@ -229,6 +230,22 @@ TEST_P(StandInTest, PathThatAProgramSetsIsARoute) {
   const auto event = connection_event(program, file);
   ASSERT_TRUE(event);
   EXPECT_EQ(event->event, standin::kCmRouteResolved);
+}
+
+TEST_P(StandInTest, TellsAnEdgeTriggeredPollOfEachConnectionEvent) {
+  const Program program(standin_.folder());
+  const auto opened = program.wire.open_cm_descriptor();
+  const Fd poll(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event wanted{.events = EPOLLIN | EPOLLET, .data = {}};
+  ASSERT_EQ(::epoll_ctl(poll.get(), EPOLL_CTL_ADD, opened.fds.at(0).get(), &wanted), 0);
+  const std::uint32_t id = create_id(program, opened.header.file, 1);
+  epoll_event happened{};
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 0);
+  resolve_address(program, opened.header.file, id, "10.99.0.1");
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 1);
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 0);
+  resolve_route(program, opened.header.file, id);
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 1) << "though the first event still waits";
 }
 
 TEST_P(StandInTest, RefusesBadCommandsOfConnections) {
