@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -26,7 +27,7 @@ constexpr std::uint32_t kBacklog = 4;
 
 class World {
  public:
-  World() : manager_({.addresses = {kOwn}, .ca_guid = 1, .seed = 1}) {
+  World() : manager_({.addresses = {kOwn}, .ca_guid = 1, .random = std::mt19937_64(1)}) {
     listener_ = *manager_.create(0);
     (void)manager_.bind(listener_, {{}, 7000});
     (void)manager_.listen(listener_, kBacklog);

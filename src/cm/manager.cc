@@ -46,8 +46,7 @@ Result<> copy_private(std::span<const std::byte> from, std::size_t offset, Priva
 
 Manager::Manager(Options options)
     : options_(std::move(options)),
-      random_(options_.seed),
-      next_port_(static_cast<std::uint16_t>(kFirstFreePort + random_() % 16384)) {}
+      next_port_(static_cast<std::uint16_t>(kFirstFreePort + options_.random() % 16384)) {}
 
 const Connection* Manager::find(Handle id) const {
   const auto found = connections_.find(id);
@@ -259,10 +258,10 @@ Result<> Manager::listen(Handle id, std::uint32_t backlog) {
 
 void Manager::give_comm_id(Handle id, Connection& connection) {
   do {
-    connection.local_id = static_cast<std::uint32_t>(random_());
+    connection.local_id = static_cast<std::uint32_t>(options_.random());
   } while (connection.local_id == 0 || by_comm_id_.contains(connection.local_id));
   by_comm_id_[connection.local_id] = id;
-  connection.local_psn = static_cast<std::uint32_t>(random_()) & kPsnMask;
+  connection.local_psn = static_cast<std::uint32_t>(options_.random()) & kPsnMask;
 }
 
 Result<> Manager::connect(Handle id, const Parameters& own, std::span<const std::byte> private_data,
@@ -274,7 +273,7 @@ Result<> Manager::connect(Handle id, const Parameters& own, std::span<const std:
   Req req;
   if (auto copied = copy_private(private_data, kIpHeaderBytes, req.private_data); !copied) return copied;
   give_comm_id(id, connection);
-  connection.transaction = random_();
+  connection.transaction = options_.random();
   connection.own = own;
   connection.ack_timeout = options_.ack_timeout;
   connection.retry_count = own.retry_count;
@@ -504,7 +503,7 @@ void Manager::send_rej(Handle id, Connection& connection, About about, std::uint
 }
 
 void Manager::send_dreq(Handle id, Connection& connection, Instant now) {
-  connection.transaction = random_();
+  connection.transaction = options_.random();
   connection.state = State::kDreqSent;
   send_until_answered(id, connection, Dreq{connection.local_id, connection.remote_id, connection.peer.qpn},
                       now);

@@ -18,9 +18,9 @@
 // Thread: one at a time.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -45,8 +45,8 @@ inline constexpr std::uint32_t kBacklogMax = 1024;
 struct Options {
   std::vector<Gid> addresses;  // of the adapter; programs may bind IPv4 and IPv6 addresses among them
   std::uint64_t ca_guid = 0;
-  std::uint64_t seed = 0;     // of PSNs and ids, which peers must not guess
-  std::uint8_t timeout = 20;  // 4.096 us * 2^n: how soon a peer must answer
+  std::function<std::uint64_t()> random;  // gives PSNs and ids, which peers must not guess
+  std::uint8_t timeout = 20;              // 4.096 us * 2^n: how soon a peer must answer
   std::uint8_t retries = 15;
   std::uint8_t ack_timeout = 17;  // of the QPs
   std::uint8_t mtu = 3;           // 1024 bytes, which every RoCE peer with ordinary Ethernet frames takes
@@ -201,7 +201,6 @@ class Manager {
   void refuse_parked(Instant now);
 
   Options options_;
-  std::mt19937_64 random_;
   // What a program pays for.
   struct Account {
     std::size_t connections = 0;  // with orphans

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,8 @@ class TwoManagers : public ::testing::Test {
   static constexpr std::uint16_t kPort = 7174;
 
   TwoManagers()
-      : client_({.addresses = {ipv4(1)}, .ca_guid = 1, .seed = 1}),
-        server_({.addresses = {ipv4(2)}, .ca_guid = 2, .seed = 2}) {}
+      : client_({.addresses = {ipv4(1)}, .ca_guid = 1, .random = std::mt19937_64(1)}),
+        server_({.addresses = {ipv4(2)}, .ca_guid = 2, .random = std::mt19937_64(2)}) {}
 
   Handle listen(std::uint32_t backlog = 4) {
     const Handle id = *server_.create(0);

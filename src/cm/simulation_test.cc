@@ -7,6 +7,7 @@
 // peer is gone.
 #include <gtest/gtest.h>
 #include <map>
+#include <random>
 
 #include "cm/manager.h"
 #include "sim/random.h"
@@ -37,11 +38,12 @@ class World {
  public:
   explicit World(std::uint64_t seed) : random_(seed) {
     for (int node = 0; node < kNodes; ++node) {
-      nodes_.push_back({Manager({.addresses = {address_of_node(node)},
-                                 .ca_guid = static_cast<std::uint64_t>(node + 1),
-                                 .seed = seed * kNodes + static_cast<std::uint64_t>(node)}),
-                        {},
-                        0});
+      nodes_.push_back(
+          {Manager({.addresses = {address_of_node(node)},
+                    .ca_guid = static_cast<std::uint64_t>(node + 1),
+                    .random = std::mt19937_64(seed * kNodes + static_cast<std::uint64_t>(node))}),
+           {},
+           0});
       listen(node);
     }
   }

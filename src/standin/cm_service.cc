@@ -1,7 +1,8 @@
 #include "standin/cm_service.h"
 
-#include <random>
+#include <sys/random.h>
 
+#include "base/check.h"
 #include "standin/cm_file.h"
 
 namespace pvrdma::standin {
@@ -9,6 +10,14 @@ namespace {
 
 // A last message of each connection, and some answers.
 constexpr std::size_t kUnsentMax = 2 * cm::kCreated.of_all;
+
+// The kernel's generator is ready at this time and gives so few bytes whole.
+std::uint64_t kernel_random() {
+  std::uint64_t value = 0;
+  const ssize_t got = ::getrandom(&value, sizeof(value), 0);
+  PVRDMA_CHECK(got == ssize_t{sizeof(value)}, "getrandom gives 8 bytes whole");
+  return value;
+}
 
 }  // namespace
 
@@ -19,8 +28,7 @@ Result<std::unique_ptr<CmService>> CmService::create(Adapter& adapter) {
   // The link-local one is no address that programs use.
   for (std::size_t i = 1; i < adapter.gids().size(); ++i) options.addresses.push_back(adapter.gids()[i].raw);
   options.ca_guid = adapter.device().caps().node_guid.to_host();
-  std::random_device chance;
-  options.seed = std::uint64_t{chance()} << 32 | chance();
+  options.random = kernel_random;
   return std::unique_ptr<CmService>(new CmService(adapter, std::move(*gsi), std::move(options)));
 }
 
