@@ -143,8 +143,14 @@ def test_ports(shared_machine: Machine, port: str) -> None:
     _connect(shared_machine, server, client, (0, 1))
 
 
-@pytest.mark.parametrize(("case", "result"), [("dup", "the waiting thread has the event"), ("again", "each file has its event")])
-def test_file_that_is_closed_under_a_waiting_thread(shared_machine: Machine, case: str, result: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "result"),
+    [
+        ("dup", "the waiting thread has the event"),
+        ("again", "each file has its event"),
+        ("fault", "the other thread goes on"),
+    ])
+def test_files_in_several_threads(shared_machine: Machine, case: str, result: str) -> None:
     script = os.path.join(os.path.dirname(__file__), "programs/connection_files.py")
     done = shared_machine.run("/usr/bin/python3", script, case)
     assert done.returncode == 0 and done.stdout.strip() == result, done.stdout

@@ -1,19 +1,22 @@
-"""Files of /dev/infiniband/rdma_cm that one thread closes while another one waits for an event of them.
+"""Files of /dev/infiniband/rdma_cm in a program of several threads.
 
 dup     the file of two numbers goes on when one of them is closed, also for the thread that waits on that one
 again   a thread that waits on a file that was closed gets no event of the next file of that number
+fault   a thread that passes an address where nothing is stays in its signal handler, and the others go on
 """
 
 import errno
 import os
+import signal
 import struct
 import sys
 import threading
 import time
-from ctypes import addressof, create_string_buffer
+from collections.abc import Callable
+from ctypes import CDLL, addressof, c_int, c_void_p, cast, create_string_buffer
 
 PATH = "/dev/infiniband/rdma_cm"
-CREATE_ID, RESOLVE_IP, GET_EVENT = 0, 3, 12
+CREATE_ID, RESOLVE_IP, GET_EVENT, SET_OPTION = 0, 3, 12, 14
 TCP = 0x106
 RC = 2
 ROOM = 512  # more than an event has
@@ -24,11 +27,15 @@ def command(file: int, number: int, body: bytes, room: int = 0) -> None:
     os.write(file, struct.pack("=IHH", number, len(body), room) + body)
 
 
-def cause_event(file: int) -> None:
-    """An id whose address is resolved: one event."""
+def create_id(file: int) -> int:
     answer = create_string_buffer(4)
     command(file, CREATE_ID, struct.pack("=QQHB5x", 1, addressof(answer), TCP, RC), 4)
-    (made,) = struct.unpack("=I", answer.raw)
+    return int.from_bytes(answer.raw, sys.byteorder)
+
+
+def cause_event(file: int) -> None:
+    """An id whose address is resolved: one event."""
+    made = create_id(file)
     address = struct.pack("=H", 2) + struct.pack(">H", 7174) + ADDRESS
     command(file, RESOLVE_IP, bytes(28) + address.ljust(28, b"\0") + struct.pack("=II", made, 1000))
 
@@ -38,27 +45,24 @@ def take_event(file: int) -> None:
     command(file, GET_EVENT, struct.pack("=Q", addressof(answer)), ROOM)
 
 
-def wait_for_event(file: int) -> threading.Thread:
-    """A thread that waits; it has begun to when this returns."""
-    thread = threading.Thread(target=take_event, args=(file,), daemon=True)
+def start(function: Callable[..., None], *arguments: int, until: str) -> threading.Thread:
+    """A thread that waits in a system call of that number when this returns."""
+    thread = threading.Thread(target=function, args=arguments, daemon=True)
     thread.start()
-    while not _sleeps(thread.native_id):
+    while True:
+        with open(f"/proc/self/task/{thread.native_id}/syscall", encoding="ascii") as file:
+            if file.read().split()[0] == until:
+                return thread
         time.sleep(0.005)
-    return thread
 
 
-def _sleeps(thread: int | None) -> bool:
-    """Whether the thread waits in recvfrom(), where a file without events keeps it."""
-    with open(f"/proc/self/task/{thread}/syscall", encoding="ascii") as file:
-        return file.read().split()[0] == RECVFROM
-
-
-RECVFROM = {"x86_64": "45", "aarch64": "207"}[os.uname().machine]
+# recvfrom(), where a file without events keeps a thread, and pause()
+RECVFROM, PAUSE = {"x86_64": ("45", "34"), "aarch64": ("207", "73")}[os.uname().machine]
 
 
 def dup() -> None:
     first = os.open(PATH, os.O_RDWR)
-    waiting = wait_for_event(first)
+    waiting = start(take_event, first, until=RECVFROM)
     second = os.dup(first)
     os.close(first)
     cause_event(second)
@@ -69,7 +73,7 @@ def dup() -> None:
 def again() -> None:
     for _ in range(200):
         first = os.open(PATH, os.O_RDWR)
-        wait_for_event(first)
+        start(take_event, first, until=RECVFROM)
         os.close(first)
         second = os.open(PATH, os.O_RDWR | os.O_NONBLOCK)
         assert second == first, "the number is free"
@@ -83,6 +87,17 @@ def again() -> None:
     print("each file has its event")
 
 
-{"dup": dup, "again": again}[sys.argv[1]]()
+def fault() -> None:
+    libc = CDLL(None)
+    libc.signal.argtypes = [c_int, c_void_p]
+    libc.signal(signal.SIGSEGV, cast(libc.pause, c_void_p))
+    file = os.open(PATH, os.O_RDWR)
+    start(lambda made: command(file, SET_OPTION, struct.pack("=QIIII", 8, made, 0, 0, 4)), create_id(file), until=PAUSE)
+    cause_event(file)
+    take_event(file)
+    print("the other thread goes on")
+
+
+{"dup": dup, "again": again, "fault": fault}[sys.argv[1]]()
 sys.stdout.flush()
 os._exit(0)  # threads may wait for ever
