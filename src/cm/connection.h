@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "base/time.h"
 #include "cm/mad.h"
@@ -13,6 +14,7 @@
 namespace pvrdma::cm {
 
 using Handle = std::uint32_t;
+using Program = std::uint32_t;  // pays for connections
 
 enum class State : std::uint8_t {
   kIdle,      // at most bound to an address
@@ -49,7 +51,8 @@ struct Parameters {
 
 struct Connection {
   State state = State::kIdle;
-  bool is_orphan = false;  // the program has destroyed the id
+  Program program = 0;
+  std::uint64_t orphan_number = 0;  // by age, when the program has destroyed the id; else 0
   bool may_share_port = false;
 
   Endpoint local;
@@ -58,7 +61,7 @@ struct Connection {
 
   // --- of a listener ---
   std::uint32_t backlog = 0;
-  std::uint32_t pending = 0;  // connections that the program has not been told of
+  std::set<Handle> pending;  // connections that the program has not been told of
   // --- of a connection that a listener got and the program has not been told of ---
   std::optional<Handle> listener;
 
@@ -81,6 +84,8 @@ struct Connection {
   bool was_put_off = false;  // by the peer's MRA
   Duration response_time{0};
   Instant deadline = Instant::never();
+
+  bool is_orphan() const { return orphan_number != 0; }
 };
 
 }  // namespace pvrdma::cm

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -26,11 +27,11 @@ constexpr std::uint32_t kBacklog = 4;
 
 class World {
  public:
-  World() : manager_({.addresses = {kOwn}, .ca_guid = 1, .seed = 1}) {
-    listener_ = *manager_.create();
+  World() : manager_({.addresses = {kOwn}, .ca_guid = 1, .random = std::mt19937_64(1)}) {
+    listener_ = *manager_.create(0);
     (void)manager_.bind(listener_, {{}, 7000});
     (void)manager_.listen(listener_, kBacklog);
-    ids_.push_back(newest_ = *manager_.create());
+    ids_.push_back(newest_ = *manager_.create(0));
     (void)manager_.resolve(newest_, {}, {kPeer, 7000});
     (void)manager_.connect(newest_, {.qpn = 5}, {}, now_);
     look();
@@ -97,7 +98,7 @@ class World {
     const auto sent = manager_.take_datagrams();
     for (const Datagram& each : sent) std::memcpy(&last_id_, each.mad.data() + 24, sizeof(last_id_));
     const Connection* const listener = manager_.find(listener_);
-    PVRDMA_CHECK(listener == nullptr || listener->pending <= kBacklog, "the backlog is a limit");
+    PVRDMA_CHECK(listener == nullptr || listener->pending.size() <= kBacklog, "the backlog is a limit");
     return sent.size();
   }
 

@@ -15,7 +15,8 @@ constexpr std::uint8_t kAckDelay = 15;
 constexpr std::uint16_t kDefaultPkey = 0xffff;
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kPsnMask = 0xff'ffff;
-constexpr int kEvictionSteps = 64;
+// An orphan's last message is repeated so often: the peer may be slow, and the wire lossy.
+constexpr std::uint8_t kOrphanRetries = 7;
 
 constexpr Duration time_of(std::uint8_t exponent) {
   return Duration(std::int64_t{4096} << exponent);
@@ -24,6 +25,12 @@ constexpr Duration kTimewait = 2 * time_of(kPacketLifetime) + time_of(kAckDelay)
 
 Failure wrong_state(const char* what) {
   return fail(EINVAL, fmt::format("the id is in no state to {}", what));
+}
+
+// Erases the key's entry if it names the id.
+template <typename Map>
+void erase_if_of(Map& map, const typename Map::key_type& key, Handle id) {
+  if (const auto found = map.find(key); found != map.end() && found->second == id) map.erase(found);
 }
 
 template <std::size_t kBytes>
@@ -39,55 +46,73 @@ Result<> copy_private(std::span<const std::byte> from, std::size_t offset, Priva
 
 Manager::Manager(Options options)
     : options_(std::move(options)),
-      random_(options_.seed),
-      next_port_(static_cast<std::uint16_t>(kFirstFreePort + random_() % 16384)) {}
+      next_port_(static_cast<std::uint16_t>(kFirstFreePort + options_.random() % 16384)) {}
 
 const Connection* Manager::find(Handle id) const {
   const auto found = connections_.find(id);
-  return found == connections_.end() || found->second.is_orphan ? nullptr : &found->second;
+  return found == connections_.end() || found->second.is_orphan() ? nullptr : &found->second;
 }
 
 Result<Connection*> Manager::live(Handle id) {
   const auto found = connections_.find(id);
-  if (found == connections_.end() || found->second.is_orphan)
+  if (found == connections_.end() || found->second.is_orphan())
     return fail(ENOENT, fmt::format("there is no id {}", id));
   return &found->second;
 }
 
-// Makes room by ending what no program has any more.
-bool Manager::has_room() {
-  if (connections_.size() < kConnectionsMax) return true;
-  int steps = 0;
-  for (const auto& [when, id] : timers_) {
-    const Connection& connection = connections_.at(id);
-    const bool is_over = connection.state == State::kTimewait || connection.state == State::kClosed;
-    if (connection.is_orphan && is_over) {
-      erase(id);
-      return true;
-    }
-    if (++steps == kEvictionSteps) break;
+// Makes room for one more connection of the program, by ending its oldest orphans and then the oldest of all
+// programs. False, and nothing has happened: ids that programs have, and requests, leave no room.
+bool Manager::make_room(Program program, const Limits& limits) {
+  if (connections_.size() - orphans_.size() >= limits.of_all) return false;
+  if (const auto account = accounts_.find(program); account != accounts_.end()) {
+    const Account& own = account->second;
+    if (own.connections - own.orphans.size() >= limits.of_program) return false;
+    // Cannot be the account's last connection, which takes the account with it.
+    while (own.connections >= limits.of_program) erase(own.orphans.begin()->second);
   }
-  return false;
+  while (connections_.size() >= limits.of_all) erase(orphans_.begin()->second);
+  return true;
 }
 
 Handle Manager::add(Connection connection) {
   while (next_handle_ == 0 || connections_.contains(next_handle_)) ++next_handle_;
+  ++accounts_[connection.program].connections;
   connections_.emplace(next_handle_, std::move(connection));
   return next_handle_++;
 }
 
-Result<Handle> Manager::create() {
-  if (!has_room()) return fail(ENOMEM, fmt::format("the adapter has {} connections", kConnectionsMax));
-  return add({});
+Result<Handle> Manager::create(Program program) {
+  if (!make_room(program, kCreated))
+    return fail(ENOMEM, fmt::format("the program has {} connections, or all programs have {}: destroy ids",
+                                    kCreated.of_program, kCreated.of_all));
+  return add({.program = program});
 }
 
 void Manager::erase(Handle id) {
   Connection& connection = connections_.at(id);
-  drop_pending(connection);
+  drop_pending(id, connection);
   forget_wire(id, connection);
   set_deadline(id, connection, Instant::never());
   release_port(id, connection);
+  const auto account = accounts_.find(connection.program);
+  if (connection.is_orphan()) {
+    orphans_.erase(connection.orphan_number);
+    account->second.orphans.erase(connection.orphan_number);
+  }
+  if (--account->second.connections == 0) accounts_.erase(account);
   connections_.erase(id);
+}
+
+// The program has destroyed the id. What is left of the connection ends soon, whatever the peer has asked
+// for.
+void Manager::orphan(Handle id, Connection& connection, Instant now) {
+  connection.orphan_number = next_orphan_number_++;
+  orphans_[connection.orphan_number] = id;
+  accounts_.at(connection.program).orphans[connection.orphan_number] = id;
+  if (connection.state != State::kDreqSent) return;
+  connection.response_time = std::min(connection.response_time, time_of(options_.timeout));
+  connection.retries_left = std::min(connection.retries_left, kOrphanRetries);
+  set_deadline(id, connection, std::min(connection.deadline, now + connection.response_time));
 }
 
 void Manager::release_port(Handle id, Connection& connection) {
@@ -95,26 +120,28 @@ void Manager::release_port(Handle id, Connection& connection) {
   connection.holds_port = false;
   const auto [first, last] = ports_.equal_range(connection.local.port);
   ports_.erase(std::find_if(first, last, [&](const auto& each) { return each.second == id; }));
+  if (connection.state == State::kListening) listeners_.erase(connection.local);
 }
 
-void Manager::forget_wire(Handle id, Connection& connection) {
-  const auto forget = [&](auto& map, const auto& key) {
-    if (const auto found = map.find(key); found != map.end() && found->second == id) map.erase(found);
-  };
-  forget(by_comm_id_, connection.local_id);
-  forget(by_peer_id_, PeerKey{connection.remote.ip, connection.remote_id});
-  forget(by_peer_qpn_, PeerKey{connection.remote.ip, connection.peer.qpn});
+void Manager::forget_wire(Handle id, const Connection& connection) {
+  erase_if_of(by_comm_id_, connection.local_id, id);
+  erase_if_of(by_peer_id_, PeerKey{connection.remote.ip, connection.remote_id}, id);
+  forget_peer_qpn(id, connection);
 }
 
-void Manager::drop_pending(Connection& connection) {
+void Manager::forget_peer_qpn(Handle id, const Connection& connection) {
+  erase_if_of(by_peer_qpn_, PeerKey{connection.remote.ip, connection.peer.qpn}, id);
+}
+
+void Manager::drop_pending(Handle id, Connection& connection) {
   if (!connection.listener) return;
   if (const auto listener = connections_.find(*connection.listener); listener != connections_.end())
-    --listener->second.pending;
+    listener->second.pending.erase(id);
   connection.listener.reset();
 }
 
 void Manager::note_delivered(Handle id) {
-  if (const auto found = connections_.find(id); found != connections_.end()) drop_pending(found->second);
+  if (const auto found = connections_.find(id); found != connections_.end()) drop_pending(id, found->second);
 }
 
 bool Manager::is_own(const Gid& ip) const {
@@ -223,6 +250,7 @@ Result<> Manager::listen(Handle id, std::uint32_t backlog) {
     return fail(EADDRINUSE, fmt::format("port {} is in use", (*connection)->local.port));
   }
   (*connection)->state = State::kListening;
+  listeners_[(*connection)->local] = id;
   (*connection)->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
   try_parked((*connection)->local.port);
   return {};
@@ -230,10 +258,10 @@ Result<> Manager::listen(Handle id, std::uint32_t backlog) {
 
 void Manager::give_comm_id(Handle id, Connection& connection) {
   do {
-    connection.local_id = static_cast<std::uint32_t>(random_());
+    connection.local_id = static_cast<std::uint32_t>(options_.random());
   } while (connection.local_id == 0 || by_comm_id_.contains(connection.local_id));
   by_comm_id_[connection.local_id] = id;
-  connection.local_psn = static_cast<std::uint32_t>(random_()) & kPsnMask;
+  connection.local_psn = static_cast<std::uint32_t>(options_.random()) & kPsnMask;
 }
 
 Result<> Manager::connect(Handle id, const Parameters& own, std::span<const std::byte> private_data,
@@ -245,7 +273,7 @@ Result<> Manager::connect(Handle id, const Parameters& own, std::span<const std:
   Req req;
   if (auto copied = copy_private(private_data, kIpHeaderBytes, req.private_data); !copied) return copied;
   give_comm_id(id, connection);
-  connection.transaction = random_();
+  connection.transaction = options_.random();
   connection.own = own;
   connection.ack_timeout = options_.ack_timeout;
   connection.retry_count = own.retry_count;
@@ -341,9 +369,10 @@ Result<> Manager::disconnect(Handle id, Instant now) {
     case State::kIdle:
     case State::kResolved:
     case State::kListening:
-    case State::kReqSent:
-    case State::kReqReceived:
       return wrong_state("disconnect");
+    case State::kReqSent:  // as in the kernel, there is nothing to disconnect yet
+    case State::kReqReceived:
+      return {};
     case State::kRepReceived:
     case State::kRepSent:
     case State::kEstablished:
@@ -373,19 +402,15 @@ Result<> Manager::destroy(Handle id, Instant now) {
   const auto found = live(id);
   if (!found) return Failure(found.error());
   if ((*found)->state == State::kListening) {
-    refuse_pending(id, now);
+    refuse_pending(**found, now);
     parked_.note_closed((*found)->local.port, now);
   }
   end(id, **found, now);
   return {};
 }
 
-void Manager::refuse_pending(Handle listener, Instant now) {
-  std::vector<Handle> pending;
-  for (const auto& [id, connection] : connections_) {
-    if (connection.listener == listener && !connection.is_orphan) pending.push_back(id);
-  }
-  for (const Handle id : pending) end(id, connections_.at(id), now);
+void Manager::refuse_pending(Connection& listener, Instant now) {
+  for (const Handle id : std::exchange(listener.pending, {})) end(id, connections_.at(id), now);
 }
 
 void Manager::end(Handle id, Connection& connection, Instant now) {
@@ -412,9 +437,9 @@ void Manager::end(Handle id, Connection& connection, Instant now) {
     case State::kClosed:
       break;
   }
-  connection.is_orphan = true;
-  drop_pending(connection);
+  drop_pending(id, connection);
   release_port(id, connection);  // others may bind it from now on
+  orphan(id, connection, now);
   if (connection.deadline == Instant::never()) erase(id);
 }
 
@@ -478,7 +503,7 @@ void Manager::send_rej(Handle id, Connection& connection, About about, std::uint
 }
 
 void Manager::send_dreq(Handle id, Connection& connection, Instant now) {
-  connection.transaction = random_();
+  connection.transaction = options_.random();
   connection.state = State::kDreqSent;
   send_until_answered(id, connection, Dreq{connection.local_id, connection.remote_id, connection.peer.qpn},
                       now);
@@ -486,7 +511,7 @@ void Manager::send_dreq(Handle id, Connection& connection, Instant now) {
 
 void Manager::raise(EventType type, Handle id, const Connection& connection, std::int32_t status,
                     std::span<const std::byte> private_data) {
-  if (connection.is_orphan) return;
+  if (connection.is_orphan()) return;
   events_.push_back({.type = type,
                      .id = id,
                      .listener = connection.listener.value_or(0),
@@ -506,9 +531,10 @@ void Manager::enter_timewait(Handle id, Connection& connection, Instant now) {
   set_deadline(id, connection, now + kTimewait);
 }
 
-// As long as the peer may repeat its last message.
+// As long as the peer may repeat its last message. It may try again with the same QP at once.
 void Manager::close(Handle id, Connection& connection, Instant now) {
   connection.state = State::kClosed;
+  forget_peer_qpn(id, connection);
   set_deadline(id, connection, now + 2 * connection.response_time);
 }
 
@@ -537,7 +563,7 @@ void Manager::run_timers(Instant now) {
       connection.state = State::kClosed;
       forget_wire(id, connection);
       set_deadline(id, connection, Instant::never());
-      if (connection.is_orphan) erase(id);
+      if (connection.is_orphan()) erase(id);
     } else if (connection.retries_left == 0) {
       give_up(id, connection, now);
     } else {

@@ -5,21 +5,22 @@
 // out. The caller sends what take_datagrams() gives, hands out what take_events() gives, and calls
 // run_timers() at deadline().
 //
-// A connection outlives its id: what is left of it, a DREQ to repeat or a timewait, ends by itself.
+// A connection outlives its id: what is left of it, a DREQ to repeat or a timewait, is an orphan. It ends by
+// itself, by this end's timeouts, and sooner if its place is wanted.
 //
 // A message's starting PSN is the one at which its sender receives. So an end sends from the peer's, and
 // receives from its own.
 //
 // Peers are hostile. A MAD about a connection counts only if it comes from the connection's peer. What a peer
-// can make grow is bounded: requests by the listener's backlog, connections by kConnectionsMax. A MAD causes
-// at most two.
+// can make grow is bounded: requests by the listener's backlog and by kRequested, so that programs have room
+// left. A MAD causes at most two.
 //
 // Thread: one at a time.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -32,14 +33,20 @@
 
 namespace pvrdma::cm {
 
-inline constexpr std::size_t kConnectionsMax = 16384;
+// How many connections there may be, with listeners and orphans, for one more to be made.
+struct Limits {
+  std::size_t of_all;
+  std::size_t of_program;
+};
+inline constexpr Limits kCreated{16384, 4096};    // by a program
+inline constexpr Limits kRequested{12288, 3072};  // by a peer, for the program whose listener it asks
 inline constexpr std::uint32_t kBacklogMax = 1024;
 
 struct Options {
   std::vector<Gid> addresses;  // of the adapter; programs may bind IPv4 and IPv6 addresses among them
   std::uint64_t ca_guid = 0;
-  std::uint64_t seed = 0;     // of PSNs and ids, which peers must not guess
-  std::uint8_t timeout = 20;  // 4.096 us * 2^n: how soon a peer must answer
+  std::function<std::uint64_t()> random;  // gives PSNs and ids, which peers must not guess
+  std::uint8_t timeout = 20;              // 4.096 us * 2^n: how soon a peer must answer
   std::uint8_t retries = 15;
   std::uint8_t ack_timeout = 17;  // of the QPs
   std::uint8_t mtu = 3;           // 1024 bytes, which every RoCE peer with ordinary Ethernet frames takes
@@ -91,7 +98,8 @@ class Manager {
 
   // --- Commands of programs. Errors carry the errno value that the kernel gives. ---
 
-  Result<Handle> create();
+  // ENOMEM: the program, or all programs together, have as many connections as kCreated allows.
+  Result<Handle> create(Program program);
   // Ends the connection, or refuses it, and with a listener all requests that the program was not told of.
   // Events of these ids that the caller has not handed out yet are void.
   Result<> destroy(Handle id, Instant now);
@@ -128,7 +136,8 @@ class Manager {
   std::vector<Datagram> take_datagrams() { return std::exchange(datagrams_, {}); }
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
 
-  std::size_t connection_count() const { return connections_.size(); }  // with those that no program has
+  std::size_t connection_count() const { return connections_.size(); }  // with orphans
+  std::size_t orphan_count() const { return orphans_.size(); }
 
  private:
   using PeerKey = std::pair<Gid, std::uint32_t>;
@@ -145,12 +154,14 @@ class Manager {
   Result<std::uint16_t> free_port(const Connection& asking, const Gid& ip);
   void hold_port(Handle id, Connection& connection, const Endpoint& local);
   Handle add(Connection connection);
-  bool has_room();
+  bool make_room(Program program, const Limits& limits);
+  void orphan(Handle id, Connection& connection, Instant now);
   void erase(Handle id);
-  void forget_wire(Handle id, Connection& connection);
-  void drop_pending(Connection& connection);
+  void forget_wire(Handle id, const Connection& connection);
+  void forget_peer_qpn(Handle id, const Connection& connection);
+  void drop_pending(Handle id, Connection& connection);
   void release_port(Handle id, Connection& connection);
-  void refuse_pending(Handle listener, Instant now);
+  void refuse_pending(Connection& listener, Instant now);
   void end(Handle id, Connection& connection, Instant now);
   void give_comm_id(Handle id, Connection& connection);
 
@@ -190,11 +201,20 @@ class Manager {
   void refuse_parked(Instant now);
 
   Options options_;
-  std::mt19937_64 random_;
+  // What a program pays for.
+  struct Account {
+    std::size_t connections = 0;  // with orphans
+    std::map<std::uint64_t, Handle> orphans;
+  };
+
   std::map<Handle, Connection> connections_;
+  std::unordered_map<Program, Account> accounts_;  // of those that have connections
+  std::map<std::uint64_t, Handle> orphans_;        // the oldest first
+  std::uint64_t next_orphan_number_ = 1;
   Handle next_handle_ = 1;
   std::uint16_t next_port_;
   std::multimap<std::uint16_t, Handle> ports_;
+  std::map<Endpoint, Handle> listeners_;
   std::unordered_map<std::uint32_t, Handle> by_comm_id_;  // this end's
   std::map<PeerKey, Handle> by_peer_id_;                  // of connections that peers asked for
   std::map<PeerKey, Handle> by_peer_qpn_;

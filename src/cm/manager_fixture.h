@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -19,18 +20,28 @@ class TwoManagers : public ::testing::Test {
   static constexpr std::uint16_t kPort = 7174;
 
   TwoManagers()
-      : client_({.addresses = {ipv4(1)}, .ca_guid = 1, .seed = 1}),
-        server_({.addresses = {ipv4(2)}, .ca_guid = 2, .seed = 2}) {}
+      : client_({.addresses = {ipv4(1)}, .ca_guid = 1, .random = std::mt19937_64(1)}),
+        server_({.addresses = {ipv4(2)}, .ca_guid = 2, .random = std::mt19937_64(2)}) {}
 
   Handle listen(std::uint32_t backlog = 4) {
-    const Handle id = *server_.create();
+    const Handle id = *server_.create(0);
     EXPECT_TRUE(server_.bind(id, {{}, kPort}));
     EXPECT_TRUE(server_.listen(id, backlog));
     return id;
   }
 
+  // Makes ids until the manager has `count` besides orphans. Each program makes as many as it may.
+  static void fill(Manager& manager, std::size_t count) {
+    for (Program program = 1; manager.connection_count() - manager.orphan_count() < count; ++program) {
+      for (std::size_t i = 0; i < kCreated.of_program; ++i) {
+        if (manager.connection_count() - manager.orphan_count() == count) return;
+        ASSERT_TRUE(manager.create(program));
+      }
+    }
+  }
+
   Handle resolve(std::uint16_t port = kPort) {
-    const Handle id = *client_.create();
+    const Handle id = *client_.create(0);
     EXPECT_TRUE(client_.resolve(id, {}, {ipv4(2), port}));
     return id;
   }

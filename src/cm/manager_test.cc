@@ -10,6 +10,8 @@ namespace {
 
 using ManagerTest = TwoManagers;
 
+constexpr Program kOther = 1000;  // no other test object has its number
+
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
@@ -270,7 +272,7 @@ TEST_F(ManagerTest, BacklogLimitsWhatPeersCanMake) {
   const Handle listener = listen(2);
   for (std::uint32_t i = 0; i < 5; ++i) connect(100 + i);
   carry();
-  EXPECT_EQ(server_.find(listener)->pending, 2u);
+  EXPECT_EQ(server_.find(listener)->pending.size(), 2u);
   const auto requests = server_.take_events();
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_EQ(client_.take_events().size(), 3u) << "refused";
@@ -308,8 +310,8 @@ TEST_F(ManagerTest, NewRequestForAQpThatIsConnectedEndsTheOldConnection) {
 }
 
 TEST_F(ManagerTest, PortsBelongToOneIdUnlessBothShare) {
-  const Handle first = *server_.create();
-  const Handle second = *server_.create();
+  const Handle first = *server_.create(0);
+  const Handle second = *server_.create(0);
   ASSERT_TRUE(server_.bind(first, {ipv4(2), 80}));
   EXPECT_EQ(server_.bind(second, {{}, 80}).error().code, EADDRINUSE);
   EXPECT_EQ(server_.bind(second, {ipv4(9), 80}).error().code, EADDRNOTAVAIL);
@@ -322,7 +324,7 @@ TEST_F(ManagerTest, PortsBelongToOneIdUnlessBothShare) {
 }
 
 TEST_F(ManagerTest, CommandsInTheWrongStateAreRefused) {
-  const Handle id = *client_.create();
+  const Handle id = *client_.create(0);
   EXPECT_EQ(client_.connect(id, {}, {}, clock_.now()).error().code, EINVAL);
   EXPECT_EQ(client_.accept(id, {}, {}, clock_.now()).error().code, EINVAL);
   EXPECT_EQ(client_.confirm(id).error().code, EINVAL);
@@ -340,9 +342,121 @@ TEST_F(ManagerTest, CommandsInTheWrongStateAreRefused) {
   EXPECT_TRUE(client_.connect(id, {}, std::span(data).first(kUserReqBytes), clock_.now()));
 }
 
+// A refusal ends the connection at once for the peer, who may try again with the same QP.
+TEST_F(ManagerTest, QpOfARefusedConnectionMayTryAgain) {
+  listen();
+  const Handle first = connect(100);
+  carry();
+  ASSERT_TRUE(server_.reject(only(server_).id, 28, {}, clock_.now()));
+  carry();
+  EXPECT_EQ(only(client_).status, 28);
+  ASSERT_TRUE(client_.destroy(first, clock_.now()));
+  connect(100);
+  carry();
+  EXPECT_EQ(only(server_).type, EventType::kConnectRequest);
+}
+
+TEST_F(ManagerTest, DisconnectBeforeTheConnectionIsUpChangesNothing) {
+  const Handle listener = listen();
+  const Handle client = connect();
+  ASSERT_TRUE(client_.disconnect(client, clock_.now()));
+  EXPECT_EQ(client_.find(client)->state, State::kReqSent);
+  carry();
+  const Event request = only(server_);
+  ASSERT_TRUE(server_.disconnect(request.id, clock_.now()));
+  EXPECT_EQ(server_.find(request.id)->state, State::kReqReceived);
+  EXPECT_EQ(server_.disconnect(listener, clock_.now()).error().code, EINVAL);
+  EXPECT_EQ(client_.disconnect(resolve(), clock_.now()).error().code, EINVAL);
+}
+
+TEST_F(ManagerTest, RejectionAnswersADisconnectRequest) {
+  listen();
+  const Ends ends = establish();
+  ASSERT_TRUE(client_.disconnect(ends.client, clock_.now()));
+  (void)client_.take_datagrams();
+  const Connection* const connection = client_.find(ends.client);
+  const Mad rej = build({7, Rej{.local_id = connection->remote_id,
+                                .remote_id = connection->local_id,
+                                .about = About::kOther,
+                                .reason = static_cast<std::uint16_t>(Reason::kInvalidCommId)}});
+  client_.receive(ipv4(2), ipv4(1), rej, clock_.now());
+  EXPECT_EQ(only(client_).type, EventType::kDisconnected);
+  EXPECT_EQ(client_.find(ends.client)->state, State::kTimewait);
+}
+
+TEST_F(ManagerTest, OrphanThatWaitsForItsPeerMakesRoom) {
+  listen();
+  const Ends ends = establish();
+  ASSERT_TRUE(client_.destroy(ends.client, clock_.now()));
+  fill(client_, kCreated.of_all - 1);
+  EXPECT_EQ(client_.orphan_count(), 1u);
+  ASSERT_TRUE(client_.create(kOther));
+  EXPECT_EQ(client_.connection_count(), kCreated.of_all);
+  EXPECT_EQ(client_.orphan_count(), 0u);
+  EXPECT_EQ(client_.create(kOther).error().code, ENOMEM);
+}
+
+// The peer asks for a long timeout and many repetitions. They count while a program has the id.
+TEST_F(ManagerTest, PeerDoesNotChooseHowLongAnOrphanLives) {
+  listen();
+  connect();
+  auto sent = client_.take_datagrams();
+  auto message = *parse(sent.at(0).mad);
+  auto& req = std::get<Req>(message.body);
+  req.local_timeout = 31;
+  req.max_cm_retries = 15;
+  server_.receive(ipv4(1), ipv4(2), build(message), clock_.now());
+  const Event request = only(server_);
+  ASSERT_TRUE(server_.accept(request.id, kOwn(200), {}, clock_.now()));
+  ASSERT_TRUE(server_.destroy(request.id, clock_.now()));
+  EXPECT_EQ(server_.orphan_count(), 1u);
+  const Instant start = clock_.now();
+  while (server_.deadline() != Instant::never()) {
+    clock_.set(server_.deadline());
+    server_.run_timers(clock_.now());
+  }
+  EXPECT_EQ(server_.orphan_count(), 0u);
+  EXPECT_LT(clock_.now() - start, std::chrono::minutes(1));
+}
+
+TEST_F(ManagerTest, PeersLeaveRoomForPrograms) {
+  listen();
+  fill(server_, kRequested.of_all);
+  connect();
+  carry();
+  EXPECT_EQ(only(client_).status, static_cast<int>(Reason::kNoResources));
+  EXPECT_TRUE(server_.create(kOther));
+}
+
+TEST_F(ManagerTest, ProgramPaysForWhatItsIdsLeave) {
+  listen();
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const Ends ends = establish(100 + i, 200 + i);
+    ASSERT_TRUE(client_.destroy(ends.client, clock_.now()));
+    (void)client_.take_datagrams();  // lost: it waits for its peer
+  }
+  EXPECT_EQ(client_.orphan_count(), 3u);
+  for (std::size_t i = 0; i < kCreated.of_program - 1; ++i) ASSERT_TRUE(client_.create(0));
+  EXPECT_EQ(client_.orphan_count(), 1u) << "the oldest went first";
+  ASSERT_TRUE(client_.create(0));
+  EXPECT_EQ(client_.orphan_count(), 0u);
+  EXPECT_EQ(client_.create(0).error().code, ENOMEM);
+  EXPECT_TRUE(client_.create(1)) << "another program";
+}
+
+// Requests that a program has not taken count as its own, so peers cannot fill the table through one.
+TEST_F(ManagerTest, ProgramPaysForTheRequestsOfItsListeners) {
+  listen();
+  for (std::size_t i = 1; i < kRequested.of_program; ++i) ASSERT_TRUE(server_.create(0));
+  connect();
+  carry();
+  EXPECT_EQ(only(client_).status, static_cast<int>(Reason::kNoResources));
+  EXPECT_TRUE(server_.create(0)) << "the program has room left";
+}
+
 TEST_F(ManagerTest, ConnectionsAreLimited) {
-  for (std::size_t i = 0; i < kConnectionsMax; ++i) ASSERT_TRUE(server_.create());
-  EXPECT_EQ(server_.create().error().code, ENOMEM);
+  fill(server_, kCreated.of_all);
+  EXPECT_EQ(server_.create(kOther).error().code, ENOMEM);
 }
 
 }  // namespace

@@ -6,14 +6,14 @@
 namespace pvrdma::cm {
 namespace {
 
-// Timeouts that a peer may ask for: 4.096 us * 2^n, 134 ms to 69 s.
+// Timeouts that a peer may ask for: 4.096 us * 2^n, 134 ms to 8.6 s, or to 69 s for its program to decide.
 constexpr std::uint8_t kTimeoutMin = 15;
-constexpr std::uint8_t kTimeoutMax = 24;
-constexpr std::uint8_t kServiceTimeout = 24;  // how long a program of this side may take to decide
+constexpr std::uint8_t kTimeoutMax = 21;
+constexpr std::uint8_t kServiceTimeout = 24;  // how long a program of either side may take to decide
 constexpr std::uint8_t kReliableConnected = 0;
 
-Duration bounded_time(std::uint8_t exponent) {
-  return Duration(std::int64_t{4096} << std::clamp(exponent, kTimeoutMin, kTimeoutMax));
+Duration bounded_time(std::uint8_t exponent, std::uint8_t max) {
+  return Duration(std::int64_t{4096} << std::clamp(exponent, kTimeoutMin, max));
 }
 
 }  // namespace
@@ -49,14 +49,12 @@ std::optional<Manager::Found> Manager::by_comm_id(const Gid& from, std::uint32_t
   return is_peer ? std::optional(Found{found->second, &connection}) : std::nullopt;
 }
 
+// A port has one listener for each address, or one for all.
 std::optional<Manager::Found> Manager::listener_of(const Endpoint& local) {
-  const auto [first, last] = ports_.equal_range(local.port);
-  for (auto each = first; each != last; ++each) {
-    Connection& connection = connections_.at(each->second);
-    const bool is_meant = connection.local.ip == local.ip || connection.local.ip == Gid{};
-    if (connection.state == State::kListening && is_meant) return Found{each->second, &connection};
-  }
-  return std::nullopt;
+  auto found = listeners_.find(local);
+  if (found == listeners_.end()) found = listeners_.find({Gid{}, local.port});
+  if (found == listeners_.end()) return std::nullopt;
+  return Found{found->second, &connections_.at(found->second)};
 }
 
 void Manager::on_duplicate(const Req& req, Connection& connection) {
@@ -103,11 +101,14 @@ void Manager::on(const Origin& origin, const Req& req) {
     if (old.state == State::kEstablished) send_dreq(stale->second, old, origin.now);
     return refuse(origin, req, Reason::kStaleConnection);
   }
-  if (listener->connection->pending >= listener->connection->backlog || !has_room())
+  const Program program = listener->connection->program;
+  if (listener->connection->pending.size() >= listener->connection->backlog ||
+      !make_room(program, kRequested))
     return refuse(origin, req, Reason::kNoResources);
 
   Connection made;
   made.state = State::kReqReceived;
+  made.program = program;
   made.local = {header->destination, *port};
   made.remote = {origin.from, header->source_port};
   made.listener = listener->id;
@@ -125,9 +126,9 @@ void Manager::on(const Origin& origin, const Req& req) {
   made.ack_timeout = req.ack_timeout;
   made.retry_count = req.retry_count;
   made.retries = req.max_cm_retries;
-  made.response_time = bounded_time(req.local_timeout);
-  ++listener->connection->pending;
+  made.response_time = bounded_time(req.local_timeout, kTimeoutMax);
   const Handle id = add(std::move(made));
+  listener->connection->pending.insert(id);
   Connection& connection = connections_.at(id);
   give_comm_id(id, connection);
   by_peer_id_[peer_id] = id;
@@ -153,8 +154,8 @@ void Manager::on(const Origin& origin, const Mra& mra) {
                      (state == State::kRepSent && mra.about == About::kRep);
   if (!waits) return;
   found->connection->was_put_off = true;
-  set_deadline(found->id, *found->connection,
-               origin.now + bounded_time(mra.service_timeout) + found->connection->response_time);
+  const Duration service_time = bounded_time(mra.service_timeout, kServiceTimeout);
+  set_deadline(found->id, *found->connection, origin.now + service_time + found->connection->response_time);
 }
 
 void Manager::on(const Origin& origin, const Rep& rep) {
@@ -217,9 +218,10 @@ void Manager::on(const Origin& origin, const Rej& rej) {
       raise(EventType::kRejected, found->id, connection, rej.reason, rej.private_data);
       connection.has_repeated = false;  // a REJ is never answered
       close(found->id, connection, origin.now);
-      if (connection.is_orphan) erase(found->id);
+      if (connection.is_orphan()) erase(found->id);
       return;
     case State::kEstablished:  // the peer has heard no RTU, or its program has ended meanwhile
+    case State::kDreqSent:     // the peer knows the connection no more
       raise(EventType::kDisconnected, found->id, connection);
       enter_timewait(found->id, connection, origin.now);
       return;

@@ -7,6 +7,7 @@
 // peer is gone.
 #include <gtest/gtest.h>
 #include <map>
+#include <random>
 
 #include "cm/manager.h"
 #include "sim/random.h"
@@ -37,11 +38,12 @@ class World {
  public:
   explicit World(std::uint64_t seed) : random_(seed) {
     for (int node = 0; node < kNodes; ++node) {
-      nodes_.push_back({Manager({.addresses = {address_of_node(node)},
-                                 .ca_guid = static_cast<std::uint64_t>(node + 1),
-                                 .seed = seed * kNodes + static_cast<std::uint64_t>(node)}),
-                        {},
-                        0});
+      nodes_.push_back(
+          {Manager({.addresses = {address_of_node(node)},
+                    .ca_guid = static_cast<std::uint64_t>(node + 1),
+                    .random = std::mt19937_64(seed * kNodes + static_cast<std::uint64_t>(node))}),
+           {},
+           0});
       listen(node);
     }
   }
@@ -72,7 +74,7 @@ class World {
 
   void listen(int node) {
     Node& at = nodes_[static_cast<std::size_t>(node)];
-    at.listener = *at.manager.create();
+    at.listener = *at.manager.create(0);
     ASSERT_TRUE(at.manager.bind(at.listener, {{}, kPort}));
     ASSERT_TRUE(at.manager.listen(at.listener, 8));
   }
@@ -202,7 +204,7 @@ class World {
 
   void start(int number) {
     Node& node = nodes_[static_cast<std::size_t>(number)];
-    const Handle handle = *node.manager.create();
+    const Handle handle = *node.manager.create(0);
     const int peer = static_cast<int>(random_.below(kNodes));  // itself, too
     const auto port = static_cast<std::uint16_t>(random_.chance(100) ? kPort + 1 : kPort);
     EXPECT_TRUE(node.manager.resolve(handle, {}, {address_of_node(peer), port}));

@@ -40,16 +40,43 @@ int cm_open(int flags) {
   return -1;
 }
 
+// A command between the program's memory and the exchange. The program's memory is touched without lock: if it is
+// not there, the thread ends in a handler of the program.
+struct call {
+  uint32_t number;
+  size_t command_bytes;
+  uint64_t response_address;  // 0: there is no response
+  size_t response_bytes;
+  unsigned char command[PVRDMA_WIRE_MAX_COMMAND_BYTES];
+  unsigned char response[PVRDMA_WIRE_MAX_RESPONSE_BYTES];
+};
+
 // The stand-in cannot read the option where the program has it.
-static int append_option(struct exchange* exchange, size_t* count) {
+static int append_option(struct call* call) {
   struct rdma_ucm_set_option option;
   const size_t at = sizeof(struct rdma_ucm_cmd_hdr);
-  if (*count < at + sizeof option) return EINVAL;
-  memcpy(&option, exchange->command + at, sizeof option);
-  if (option.optlen > PVRDMA_WIRE_MAX_COMMAND_BYTES - *count) return EINVAL;
-  memcpy(exchange->command + *count, (const void*)option.optval, option.optlen);  // NOLINT
-  *count += option.optlen;
+  if (call->command_bytes < at + sizeof option) return EINVAL;
+  memcpy(&option, call->command + at, sizeof option);
+  if (option.optlen > sizeof call->command - call->command_bytes) return EINVAL;
+  memcpy(call->command + call->command_bytes, (const void*)option.optval, option.optlen);  // NOLINT
+  call->command_bytes += option.optlen;
   return 0;
+}
+
+// Returns 0 or an errno value.
+static int take_command(struct call* call, const void* bytes, size_t count) {
+  struct rdma_ucm_cmd_hdr header;
+  if (count < sizeof header || count > sizeof call->command) return EINVAL;
+  memcpy(call->command, bytes, count);
+  memcpy(&header, call->command, sizeof header);
+  call->number = header.cmd;
+  call->command_bytes = count;
+  return header.cmd == RDMA_USER_CM_CMD_SET_OPTION ? append_option(call) : 0;
+}
+
+static void give_response(const struct call* call) {
+  if (call->response_address == 0) return;
+  memcpy((void*)call->response_address, call->response, call->response_bytes);  // NOLINT
 }
 
 static int name_other_file(struct exchange* exchange, size_t count) {
@@ -61,21 +88,20 @@ static int name_other_file(struct exchange* exchange, size_t count) {
   return 0;
 }
 
-static int execute(const struct descriptor* file, uint32_t number, const void* bytes, size_t count) {
+static int execute(const struct descriptor* file, struct call* call) {
   struct exchange* const exchange = channel_prepare(PVRDMA_WIRE_CM_COMMAND);
-  memcpy(exchange->command, bytes, count);
+  memcpy(exchange->command, call->command, call->command_bytes);
   int error = 0;
-  if (number == RDMA_USER_CM_CMD_SET_OPTION) error = append_option(exchange, &count);
-  if (number == RDMA_USER_CM_CMD_MIGRATE_ID) error = name_other_file(exchange, count);
+  if (call->number == RDMA_USER_CM_CMD_MIGRATE_ID) error = name_other_file(exchange, call->command_bytes);
   if (error != 0) return error;
   exchange->request.file = file->number;
-  exchange->request.command_bytes = (uint32_t)count;
+  exchange->request.command_bytes = (uint32_t)call->command_bytes;
   error = channel_ask(-1);
-  if (error == 0 && exchange->answer.response_address != 0) {
-    memcpy((void*)exchange->answer.response_address, exchange->response,  // NOLINT
-           exchange->answer.response_bytes);
-  }
-  return error;
+  if (error != 0) return error;
+  call->response_address = exchange->answer.response_address;
+  call->response_bytes = exchange->answer.response_bytes;
+  memcpy(call->response, exchange->response, call->response_bytes);
+  return 0;
 }
 
 // As in the kernel, a thread that waits when another one closes the descriptor waits for ever. Programs know
@@ -92,24 +118,38 @@ static int wait_for_event(int fd) {
   return NEXT(recv)(fd, &byte, 1, MSG_PEEK) < 0 ? errno : 0;
 }
 
-ssize_t cm_write(struct descriptor* file, int fd, const void* bytes, size_t count) {
-  struct rdma_ucm_cmd_hdr header;
-  if (count < sizeof header || count > PVRDMA_WIRE_MAX_COMMAND_BYTES) {
-    errno = EINVAL;
-    return -1;
+// Executes the command on the file of the number `*fd`. `*generation` is that file's, or 0 for the first time. A file
+// that has it may have another number now, which `*fd` then becomes. Returns an errno value.
+static int execute_locked(int* fd, uint64_t* generation, struct call* call) {
+  const struct descriptor* file = descriptor_of(*fd);
+  if (*generation != 0 && (file == NULL || file->generation != *generation)) {
+    *fd = descriptor_number(*generation);
+    file = descriptor_of(*fd);
   }
-  memcpy(&header, bytes, sizeof header);
-  int error = 0;
+  if (file == NULL || file->kind != kCmFile) return EBADF;
+  *generation = file->generation;
+  return execute(file, call);
+}
+
+ssize_t cm_write(int fd, const void* bytes, size_t count) {
+  struct call call;
+  uint64_t generation = 0;
+  bool has_waited = false;
+  int error = take_command(&call, bytes, count);
   while (error == 0) {
     lock();
-    const bool is_open = descriptor_of(fd) == file;
-    if (is_open) error = execute(file, header.cmd, bytes, count);
+    error = execute_locked(&fd, &generation, &call);
     unlock();
-    if (!is_open) wait_for_nothing();
-    if (error != EAGAIN || header.cmd != RDMA_USER_CM_CMD_GET_EVENT) break;
-    error = wait_for_event(fd);
+    if (error == 0) {
+      give_response(&call);
+      return (ssize_t)count;
+    }
+    if (has_waited && fd < 0) wait_for_nothing();
+    if (error == EAGAIN && call.number == RDMA_USER_CM_CMD_GET_EVENT) {
+      error = wait_for_event(fd);
+      has_waited = true;
+    }
   }
-  if (error == 0) return (ssize_t)count;
   errno = error;
   return -1;
 }

@@ -10,4 +10,4 @@
 // As open().
 int cm_open(int flags);
 // As write(): one command. GET_EVENT waits for an event, unless the descriptor does not block.
-ssize_t cm_write(struct descriptor* file, int fd, const void* bytes, size_t count);
+ssize_t cm_write(int fd, const void* bytes, size_t count);

@@ -36,6 +36,14 @@ struct descriptor* descriptor_of(int fd) {
   return NULL;
 }
 
+int descriptor_number(uint64_t generation) {
+  for (int fd = 0; fd <= highest_descriptor; ++fd) {
+    const struct descriptor* const each = descriptor_of(fd);
+    if (each != NULL && each->generation == generation) return fd;
+  }
+  return -1;
+}
+
 static void set_number(int fd, struct descriptor* descriptor) {
   __atomic_store_n(&table[fd], descriptor, __ATOMIC_RELEASE);
   if (fd > highest_descriptor) __atomic_store_n(&highest_descriptor, fd, __ATOMIC_RELEASE);
@@ -48,8 +56,13 @@ struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {
   descriptor_drop(fd);
   struct descriptor* const added = pool_take(sizeof *added);
   if (added == NULL) return NULL;
-  *added = (struct descriptor){
-      .kind = kind, .uses = 1, .device = status.st_dev, .inode = status.st_ino, .doorbells = NO_FILE};
+  static uint64_t generations;
+  *added = (struct descriptor){.kind = kind,
+                               .generation = ++generations,
+                               .uses = 1,
+                               .device = status.st_dev,
+                               .inode = status.st_ino,
+                               .doorbells = NO_FILE};
   set_number(fd, added);
   return added;
 }

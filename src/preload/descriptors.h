@@ -15,8 +15,9 @@ enum descriptor_kind { kUverbsFile, kCompletionChannel, kAsyncChannel, kCmFile }
 
 struct descriptor {
   enum descriptor_kind kind;
-  uint32_t uses;  // descriptor numbers that mean it
-  dev_t device;   // of what the number must still mean: the program may have closed it without our knowledge
+  uint64_t generation;  // no other descriptor has or had it
+  uint32_t uses;        // descriptor numbers that mean it
+  dev_t device;  // of what the number must still mean: the program may have closed it without our knowledge
   ino_t inode;
   uint32_t number;            // the stand-in's: of a file, of a completion channel
   struct own_file doorbells;  // of a file with a context
@@ -35,6 +36,8 @@ static inline bool is_maybe_ours(int fd) {
 bool descriptor_was_ours(int fd);
 // Returns NULL if the number is not ours (any more).
 struct descriptor* descriptor_of(int fd);
+// Returns a number that means the descriptor of this generation, or -1 if it is closed.
+int descriptor_number(uint64_t generation);
 // Takes an open number as ours. Returns NULL without memory, or if the number is too high.
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind);
 // `to` means the same as `from` now; if `from` is not ours, `to` is not either.

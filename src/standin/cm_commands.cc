@@ -4,14 +4,12 @@
 #include <fmt/core.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
-#include <numeric>
 
 #include "standin/cm_file.h"
 
 namespace pvrdma::standin {
 namespace {
 
-constexpr std::size_t kIdsMax = 4096;  // of one process
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint16_t kDefaultPkey = 0xffff;
 constexpr std::uint8_t kHopLimit = 64;
@@ -55,7 +53,7 @@ sockaddr_in6 address_of(const cm::Endpoint& endpoint) {
 }
 
 cm::Parameters parameters_of(const rdma_ucm_conn_param& param) {
-  return {.qpn = param.qp_num & 0xff'ffff,
+  return {.qpn = param.qp_num,
           .responder_resources = param.responder_resources,
           .initiator_depth = param.initiator_depth,
           .retry_count = std::min<std::uint8_t>(param.retry_count, 7),
@@ -93,11 +91,7 @@ Result<> CmFile::create_id(const CmCommand& command, UverbsAnswer& answer) {
     return fail(EPROTONOSUPPORT,
                 fmt::format("port space {:#x}: only connections by RC (RDMA_PS_TCP) are known",
                             static_cast<std::uint16_t>(request.ps)));
-  const std::size_t count =
-      std::accumulate(siblings_.begin(), siblings_.end(), std::size_t{0},
-                      [](std::size_t sum, const auto& file) { return sum + (file ? file->id_count() : 0); });
-  if (count >= kIdsMax) return fail(ENOMEM, fmt::format("the process has {} ids", count));
-  const auto made = manager().create();
+  const auto made = manager().create(owner_.program);
   if (!made) return Failure(made.error());
   ids_[*made] = {.uid = request.uid};
   service_.set_owner(*made, this);
@@ -145,13 +139,17 @@ Result<> CmFile::resolve_ip(const CmCommand& command) {
 Result<> CmFile::resolve_route(const CmCommand& command) {
   rdma_ucm_resolve_route request;
   if (!command.read(request)) return too_short();
-  const auto id = id_of(request.id);
+  return take_route(request.id);
+}
+
+Result<> CmFile::take_route(cm::Handle handle) {
+  const auto id = id_of(handle);
   if (!id) return Failure(id.error());
-  const cm::Connection* const connection = manager().find(request.id);
+  const cm::Connection* const connection = manager().find(handle);
   if (connection == nullptr || connection->state != cm::State::kResolved || (*id)->has_route)
     return fail(EINVAL, "the id is in no state to resolve a route");
   (*id)->has_route = true;
-  put_simple(request.id, kCmRouteResolved);
+  put_simple(handle, kCmRouteResolved);
   return {};
 }
 
@@ -177,6 +175,12 @@ Result<> CmFile::query_route(const CmCommand& command, UverbsAnswer& answer) {
   return {};
 }
 
+// The peer takes a new connection of a QP as the end of the one that it knows.
+Result<> CmFile::check_qp(const rdma_ucm_conn_param& param) const {
+  if (owner_.qpns.contains(param.qp_num)) return {};
+  return fail(EINVAL, fmt::format("the process has no QP of number {}", param.qp_num));
+}
+
 Result<> CmFile::connect(const CmCommand& command) {
   rdma_ucm_connect request;
   if (!command.read(request, offsetof(rdma_ucm_connect, ece))) return too_short();
@@ -184,6 +188,7 @@ Result<> CmFile::connect(const CmCommand& command) {
   if (!id) return Failure(id.error());
   if (!(*id)->has_route || request.conn_param.valid == 0)
     return fail(EINVAL, "the id is in no state to connect");
+  if (auto checked = check_qp(request.conn_param); !checked) return checked;
   return manager().connect(request.id, parameters_of(request.conn_param), private_data_of(request.conn_param),
                            Instant::now());
 }
@@ -202,6 +207,7 @@ Result<> CmFile::accept(const CmCommand& command) {
   const auto id = id_of(request.id);
   if (!id) return Failure(id.error());
   if (request.conn_param.valid == 0) return manager().confirm(request.id);
+  if (auto checked = check_qp(request.conn_param); !checked) return checked;
   if (auto done = manager().accept(request.id, parameters_of(request.conn_param),
                                    private_data_of(request.conn_param), Instant::now());
       !done)
@@ -284,13 +290,14 @@ Result<> CmFile::init_qp_attr(const CmCommand& command, UverbsAnswer& answer) {
   return {};
 }
 
-// Other options than a shared port change nothing here.
+// Options that are accepted and not named here change nothing.
 Result<> CmFile::set_option(const CmCommand& command) {
   rdma_ucm_set_option request;
   if (!command.read(request)) return too_short();
   if (const auto id = id_of(request.id); !id) return Failure(id.error());
   if (command.appended.size() < request.optlen) return fail(EINVAL, "an option without its value");
-  if (request.level == RDMA_OPTION_IB && request.optname == RDMA_OPTION_IB_PATH) return {};
+  if (request.level == RDMA_OPTION_IB && request.optname == RDMA_OPTION_IB_PATH)
+    return take_route(request.id);  // there is one path to a peer, so its bytes say nothing new
   if (request.level != RDMA_OPTION_ID) return fail(ENOSYS, fmt::format("options of level {}", request.level));
   switch (request.optname) {
     case RDMA_OPTION_ID_REUSEADDR: {
@@ -320,7 +327,7 @@ Result<> CmFile::notify(const CmCommand& command) {
 Result<> CmFile::migrate_id(const CmCommand& command, UverbsAnswer& answer) {
   rdma_ucm_migrate_id request;
   if (!command.read(request)) return too_short();
-  CmFile* const from = request.fd < siblings_.size() ? siblings_[request.fd].get() : nullptr;
+  CmFile* const from = request.fd < owner_.files.size() ? owner_.files[request.fd].get() : nullptr;
   if (from == nullptr) return fail(EINVAL, fmt::format("the process has no rdma_cm file {}", request.fd));
   const auto id = from->id_of(request.id);
   if (!id) return Failure(id.error());

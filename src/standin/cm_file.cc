@@ -45,10 +45,10 @@ rdma_ucm_conn_param param_of(const cm::Event& event) {
 
 }  // namespace
 
-Result<std::unique_ptr<CmFile>> CmFile::create(CmService& service, const CmFiles& siblings) {
+Result<std::unique_ptr<CmFile>> CmFile::create(CmService& service, const CmOwner& owner) {
   auto readiness = Readiness::create();
   if (!readiness) return Failure(std::move(readiness.error()));
-  return std::unique_ptr<CmFile>(new CmFile(service, siblings, std::move(*readiness)));
+  return std::unique_ptr<CmFile>(new CmFile(service, owner, std::move(*readiness)));
 }
 
 CmFile::~CmFile() {
@@ -117,6 +117,7 @@ Result<CmFile::Id*> CmFile::id_of(cm::Handle handle) {
 
 void CmFile::queue(Waiting waiting) {
   events_.push_back(waiting);
+  readiness_.set(false);  // so that an edge-triggered poll hears of each event, as the kernel tells it
   readiness_.set(true);
 }
 

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "standin/cm_command.h"
@@ -23,10 +24,17 @@ namespace pvrdma::standin {
 class CmFile;
 using CmFiles = std::vector<std::unique_ptr<CmFile>>;  // of one process, by number; null: free
 
+// The process that has the file open. Borrowed; outlives the file.
+struct CmOwner {
+  cm::Program program;
+  const CmFiles& files;
+  const std::unordered_set<std::uint32_t>& qpns;
+};
+
 class CmFile {
  public:
-  // Borrowed; both outlive the file.
-  static Result<std::unique_ptr<CmFile>> create(CmService& service, const CmFiles& siblings);
+  // `service` is borrowed and outlives the file.
+  static Result<std::unique_ptr<CmFile>> create(CmService& service, const CmOwner& owner);
   // Ends all of its connections.
   ~CmFile();
   CmFile(const CmFile&) = delete;
@@ -41,7 +49,6 @@ class CmFile {
   void wake() { readiness_.set(true); }
 
   int program_end() const { return readiness_.program_end(); }
-  std::size_t id_count() const { return ids_.size(); }
 
  private:
   struct Id {
@@ -56,8 +63,8 @@ class CmFile {
     rdma_ucm_event_resp answer{};
   };
 
-  CmFile(CmService& service, const CmFiles& siblings, Readiness readiness)
-      : service_(service), siblings_(siblings), readiness_(std::move(readiness)) {}
+  CmFile(CmService& service, const CmOwner& owner, Readiness readiness)
+      : service_(service), owner_(owner), readiness_(std::move(readiness)) {}
 
   // --- cm_commands.cc ---
   Result<> create_id(const CmCommand& command, UverbsAnswer& answer);
@@ -65,6 +72,7 @@ class CmFile {
   Result<> bind_ip(const CmCommand& command);
   Result<> resolve_ip(const CmCommand& command);
   Result<> resolve_route(const CmCommand& command);
+  Result<> take_route(cm::Handle handle);
   Result<> query_route(const CmCommand& command, UverbsAnswer& answer);
   Result<> connect(const CmCommand& command);
   Result<> listen(const CmCommand& command);
@@ -72,6 +80,7 @@ class CmFile {
   Result<> reject(const CmCommand& command);
   Result<> disconnect(const CmCommand& command);
   Result<> init_qp_attr(const CmCommand& command, UverbsAnswer& answer);
+  Result<> check_qp(const rdma_ucm_conn_param& param) const;
   Result<> set_option(const CmCommand& command);
   Result<> notify(const CmCommand& command);
   Result<> migrate_id(const CmCommand& command, UverbsAnswer& answer);
@@ -85,7 +94,7 @@ class CmFile {
   cm::Manager& manager() const { return service_.manager(); }
 
   CmService& service_;
-  const CmFiles& siblings_;
+  const CmOwner owner_;
   Readiness readiness_;
   std::map<cm::Handle, Id> ids_;
   std::deque<Waiting> events_;

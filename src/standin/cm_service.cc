@@ -1,10 +1,25 @@
 #include "standin/cm_service.h"
 
-#include <random>
+#include <sys/random.h>
 
+#include "base/check.h"
 #include "standin/cm_file.h"
 
 namespace pvrdma::standin {
+namespace {
+
+// A last message of each connection, and some answers.
+constexpr std::size_t kUnsentMax = 2 * cm::kCreated.of_all;
+
+// The kernel's generator is ready at this time and gives so few bytes whole.
+std::uint64_t kernel_random() {
+  std::uint64_t value = 0;
+  const ssize_t got = ::getrandom(&value, sizeof(value), 0);
+  PVRDMA_CHECK(got == ssize_t{sizeof(value)}, "getrandom gives 8 bytes whole");
+  return value;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<CmService>> CmService::create(Adapter& adapter) {
   auto gsi = GsiPort::create(adapter.device(), adapter.gids());
@@ -13,8 +28,7 @@ Result<std::unique_ptr<CmService>> CmService::create(Adapter& adapter) {
   // The link-local one is no address that programs use.
   for (std::size_t i = 1; i < adapter.gids().size(); ++i) options.addresses.push_back(adapter.gids()[i].raw);
   options.ca_guid = adapter.device().caps().node_guid.to_host();
-  std::random_device chance;
-  options.seed = std::uint64_t{chance()} << 32 | chance();
+  options.random = kernel_random;
   return std::unique_ptr<CmService>(new CmService(adapter, std::move(*gsi), std::move(options)));
 }
 
@@ -48,11 +62,25 @@ void CmService::run_timers() {
   flush();
 }
 
-void CmService::flush() {
-  for (const cm::Datagram& each : manager_.take_datagrams()) {
-    if (adapter_.is_lost()) break;
-    if (auto sent = gsi_->send(each); !sent) (void)adapter_.errno_of(sent.error());
+// A datagram that leaves notifies, as an arrival does: then comes the next turn.
+void CmService::send_waiting() {
+  while (!unsent_.empty() && !adapter_.is_lost()) {
+    const auto sent = gsi_->send(unsent_.front());
+    if (!sent) {
+      (void)adapter_.errno_of(sent.error());
+    } else if (*sent == GsiPort::Sent::kNoRoom) {
+      return;
+    }
+    unsent_.pop_front();
   }
+}
+
+void CmService::flush() {
+  // One that is dropped is repeated, if it needs an answer.
+  for (const cm::Datagram& each : manager_.take_datagrams()) {
+    if (unsent_.size() < kUnsentMax) unsent_.push_back(each);
+  }
+  send_waiting();
   for (cm::Event& event : manager_.take_events()) {
     const bool is_request = event.type == cm::EventType::kConnectRequest;
     CmFile* const file = owner(is_request ? event.listener : event.id);

@@ -4,6 +4,7 @@
 // Thread: one at a time; blocks until the device has answered.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <unordered_map>
 
@@ -23,6 +24,9 @@ class CmService {
   cm::Manager& manager() { return manager_; }
   Adapter& adapter() { return adapter_; }
 
+  // A number for one more process.
+  cm::Program add_program() { return next_program_++; }
+
   // Null `file`: no program has the id (any more).
   void set_owner(cm::Handle id, CmFile* file);
   CmFile* owner(cm::Handle id) const;
@@ -31,16 +35,20 @@ class CmService {
   void take_datagrams();
   void run_timers();
   Instant deadline() const { return manager_.deadline(); }
-  // Sends what the manager has to send, and gives its events to the files.
+  // Sends what the manager has to send, as far as the queue pair has room, and gives its events to the files.
   void flush();
 
  private:
+  void send_waiting();
+
   CmService(Adapter& adapter, std::unique_ptr<GsiPort> gsi, cm::Options options)
       : adapter_(adapter), gsi_(std::move(gsi)), manager_(std::move(options)) {}
 
   Adapter& adapter_;
   std::unique_ptr<GsiPort> gsi_;
   cm::Manager manager_;
+  std::deque<cm::Datagram> unsent_;  // wait for room in the queue pair
+  cm::Program next_program_ = 0;
   std::unordered_map<cm::Handle, CmFile*> owners_;  // borrowed
 };
 

@@ -263,7 +263,8 @@ Result<> OpenFile::create_qp(const UverbsCommand& command, std::span<const pvrdm
                        .max_send_sge = request.max_send_sge,
                        .max_recv_sge = request.max_recv_sge,
                        .max_inline_data = max_inline_data};
-  qps_[handle] = Qp{std::move(*directory), request.user_handle, cap, request.sq_sig_all != 0};
+  qps_[handle] = Qp{std::move(*directory), qpn, request.user_handle, cap, request.sq_sig_all != 0};
+  qpns_.insert(qpn);
   adapter_.set_owner(abi::EventObject::kQp, handle, this);
   answer.response_address = request.response;
   answer.user_handle = request.user_handle;

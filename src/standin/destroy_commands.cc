@@ -77,6 +77,7 @@ Result<> OpenFile::destroy_qp(const UverbsCommand& command, UverbsAnswer& answer
   answer.response_address = request.response;
   answer.user_handle = qp->second.user_handle;
   answer.put(command, ib_uverbs_destroy_qp_resp{});
+  qpns_.erase(qp->second.qpn);
   qps_.erase(qp);
   return {};
 }
@@ -87,6 +88,7 @@ void OpenFile::destroy_all() {
   for (const auto& [handle, qp] : qps_) {
     (void)commands().run(abi::Command::kDestroyQp, abi::DestroyQpRequest{.qp_handle = handle});
     adapter_.set_owner(abi::EventObject::kQp, handle, nullptr);
+    qpns_.erase(qp.qpn);
   }
   for (const auto& [handle, srq] : srqs_) {
     (void)commands().run(abi::Command::kDestroySrq, abi::DestroySrqRequest{.srq_handle = handle});

@@ -11,7 +11,8 @@ Failure no_such(const char* what, std::uint32_t handle) {
   return fail(EINVAL, fmt::format("the file has no {} {}", what, handle));
 }
 
-OpenFile::OpenFile(Adapter& adapter, const MemoryWindows& windows) : adapter_(adapter), windows_(windows) {
+OpenFile::OpenFile(Adapter& adapter, const MemoryWindows& windows, std::unordered_set<std::uint32_t>& qpns)
+    : adapter_(adapter), windows_(windows), qpns_(qpns) {
   adapter_.add_file(*this);
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <unordered_set>
 
 #include "base/result.h"
 #include "driver/context.h"
@@ -26,8 +27,8 @@ namespace pvrdma::standin {
 
 class OpenFile {
  public:
-  // Borrowed; both outlive the file.
-  OpenFile(Adapter& adapter, const MemoryWindows& windows);
+  // Borrowed; all outlive the file. `qpns` gets those of the file's QPs.
+  OpenFile(Adapter& adapter, const MemoryWindows& windows, std::unordered_set<std::uint32_t>& qpns);
   // Destroys all objects, in the order QP, SRQ, CQ, MR, PD, context.
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
@@ -61,6 +62,7 @@ class OpenFile {
   };
   struct Qp {
     std::unique_ptr<driver::PageDirectory> directory;
+    std::uint32_t qpn = 0;
     std::uint64_t user_handle = 0;
     abi::QpCap cap{};  // as CREATE_QP answered
     bool signals_all = false;
@@ -106,6 +108,7 @@ class OpenFile {
 
   Adapter& adapter_;
   const MemoryWindows& windows_;
+  std::unordered_set<std::uint32_t>& qpns_;   // of all of the process's files
   std::unique_ptr<driver::Context> context_;  // null until GET_CONTEXT
   std::shared_ptr<EventChannel> async_;       // with context_
   std::map<std::uint32_t, std::shared_ptr<EventChannel>> channels_;

@@ -21,7 +21,12 @@ std::span<std::byte> request_buffer() {
 }  // namespace
 
 Process::Process(Adapter& adapter, CmService& cm, Fd socket, log::LogLimiter& log)
-    : adapter_(adapter), cm_(cm), log_(log), socket_(std::move(socket)), windows_(adapter.device()) {
+    : adapter_(adapter),
+      cm_(cm),
+      log_(log),
+      socket_(std::move(socket)),
+      windows_(adapter.device()),
+      program_(cm.add_program()) {
   socklen_t bytes = sizeof(peer_);
   (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer_, &bytes);
 }
@@ -135,7 +140,7 @@ Result<> Process::open_file(Answer& answer) {
       return fail(EMFILE, fmt::format("the process has {} uverbs files open", files_.size()));
     place = files_.emplace(files_.end());
   }
-  *place = std::make_unique<OpenFile>(adapter_, windows_);
+  *place = std::make_unique<OpenFile>(adapter_, windows_, qpns_);
   answer.header.file = static_cast<std::uint32_t>(place - files_.begin());
   return {};
 }
@@ -174,7 +179,7 @@ Result<> Process::open_cm_file(Answer& answer) {
       return fail(EMFILE, fmt::format("the process has {} rdma_cm files open", cm_files_.size()));
     place = cm_files_.emplace(cm_files_.end());
   }
-  auto file = CmFile::create(cm_, cm_files_);
+  auto file = CmFile::create(cm_, {program_, cm_files_, qpns_});
   if (!file) return Failure(std::move(file.error()));
   *place = std::move(*file);
   answer.uverbs.borrowed_file = (*place)->program_end();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <sys/socket.h>
+#include <unordered_set>
 #include <vector>
 
 #include "base/fd.h"
@@ -61,8 +62,10 @@ class Process {
   ucred peer_{};
   bool greeted_ = false;
   MemoryWindows windows_;                         // outlive files_
+  std::unordered_set<std::uint32_t> qpns_;        // of files_, outlives them
   std::vector<std::unique_ptr<OpenFile>> files_;  // by number; null: free
-  CmFiles cm_files_;                              // its destructor ends connections before their QPs
+  const cm::Program program_;
+  CmFiles cm_files_;  // its destructor ends connections before their QPs
 };
 
 }  // namespace pvrdma::standin

@@ -49,7 +49,9 @@ Result<std::unique_ptr<StandIn>> StandIn::create(StandInOptions options) {
 }
 
 Duration StandIn::patience() const {
-  if (!options_.idle_end || !processes_.empty()) return Duration::max();
+  // What programs have left of their connections ends by itself, and their peers hear of it.
+  const bool is_used = !processes_.empty() || cm_->manager().orphan_count() != 0;
+  if (!options_.idle_end || is_used) return Duration::max();
   return std::max(Duration::zero(), last_used_ + *options_.idle_end - Instant::now());
 }
 

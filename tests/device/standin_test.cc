@@ -1,8 +1,11 @@
 // The stand-in as programs see it: commands, memory windows, doorbells, events, ends; and what it refuses.
+#include <arpa/inet.h>
 #include <cerrno>
 #include <fstream>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 
+#include "standin/cm_command.h"
 #include "standin/gid_list.h"
 #include "standin_fixture.h"
 
@@ -12,6 +15,61 @@ namespace {
 class StandInTest : public ::testing::TestWithParam<DoorbellMode> {
  protected:
   StandInTest() : host_({.adapter_count = 1, .doorbells = GetParam()}), standin_(host_.socket_path(0)) {}
+
+  // A new id of the program that wants to connect, with the number `uid`.
+  static std::uint32_t create_id(const Program& program, std::uint32_t file, std::uint64_t uid) {
+    const auto made = program.wire.cm_command(
+        file, RDMA_USER_CM_CMD_CREATE_ID,
+        rdma_ucm_create_id{.uid = uid, .response = 8, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}});
+    EXPECT_EQ(made.header.error, 0);
+    return made.as<rdma_ucm_create_id_resp>().id;
+  }
+  // With the port of these tests.
+  static sockaddr_in6 ipv4_of(const char* address) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(7174);
+    EXPECT_EQ(::inet_pton(AF_INET, address, &v4.sin_addr), 1);
+    sockaddr_in6 wide{};
+    std::memcpy(&wide, &v4, sizeof(v4));
+    return wide;
+  }
+  static void resolve_address(const Program& program, std::uint32_t file, std::uint32_t id,
+                              const char* address) {
+    rdma_ucm_resolve_ip resolve{};
+    resolve.id = id;
+    resolve.dst_addr = ipv4_of(address);
+    EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_RESOLVE_IP, resolve).header.error, 0);
+  }
+  static int connect_id(const Program& program, std::uint32_t file, std::uint32_t id, std::uint32_t qpn) {
+    rdma_ucm_connect connect{};
+    connect.id = id;
+    connect.conn_param.qp_num = qpn;
+    connect.conn_param.valid = 1;
+    return static_cast<int>(program.wire.cm_command(file, RDMA_USER_CM_CMD_CONNECT, connect).header.error);
+  }
+  // Nothing: no event waits.
+  static std::optional<rdma_ucm_event_resp> connection_event(const Program& program, std::uint32_t file) {
+    const auto reply =
+        program.wire.cm_command(file, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{.response = 8});
+    if (reply.header.error != 0) return std::nullopt;
+    return reply.as<rdma_ucm_event_resp>();
+  }
+  // The next event of that number.
+  static rdma_ucm_event_resp wait_for_connection_event(const Program& program, std::uint32_t file,
+                                                       std::uint32_t number) {
+    for (int i = 0; i < 2000; ++i) {
+      const auto event = connection_event(program, file);
+      if (event && event->event == number) return *event;
+      if (!event) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ADD_FAILURE() << "no event " << number;
+    return {};
+  }
+  static void resolve_route(const Program& program, std::uint32_t file, std::uint32_t id) {
+    const rdma_ucm_resolve_route resolve{.id = id, .timeout_ms = 1000};
+    EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_RESOLVE_ROUTE, resolve).header.error, 0);
+  }
 
   // Waits until the adapter has no objects any more but the stand-in's own, those of queue pair 1.
   void expect_empty() {
@@ -104,24 +162,90 @@ TEST_P(StandInTest, RefusesIdsOfAnotherFile) {
   const Program owner(standin_.folder());
   const Program other(standin_.folder());
   const std::uint32_t file = owner.wire.open_cm_file();
-  const auto made = owner.wire.cm_command(
-      file, RDMA_USER_CM_CMD_CREATE_ID,
-      rdma_ucm_create_id{.uid = 1, .response = 8, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}});
-  ASSERT_EQ(made.header.error, 0);
-  rdma_ucm_create_id_resp id;
-  ASSERT_EQ(made.header.response_bytes, sizeof(id));
-  std::memcpy(&id, made.response.data(), sizeof(id));
-
-  const rdma_ucm_listen listen{.id = id.id, .backlog = 1};
+  const std::uint32_t id = create_id(owner, file, 1);
+  const rdma_ucm_listen listen{.id = id, .backlog = 1};
   const std::uint32_t second = owner.wire.open_cm_file();
   EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_LISTEN, listen).header.error, ENOENT);
   const std::uint32_t foreign = other.wire.open_cm_file();
   EXPECT_EQ(other.wire.cm_command(foreign, RDMA_USER_CM_CMD_LISTEN, listen).header.error, ENOENT);
-  const rdma_ucm_migrate_id migrate{.response = 8, .id = id.id, .fd = file};
+  const rdma_ucm_migrate_id migrate{.response = 8, .id = id, .fd = file};
   EXPECT_EQ(other.wire.cm_command(foreign, RDMA_USER_CM_CMD_MIGRATE_ID, migrate).header.error, ENOENT)
       << "the number means a file of the caller";
   EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_MIGRATE_ID, migrate).header.error, 0);
   EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+}
+
+// A peer takes a second connection of a QP as the first one's end, so a program names its own QPs only.
+TEST_P(StandInTest, RefusesToConnectTheQpOfAnotherProcess) {
+  Program owner(standin_.folder());
+  Program other(standin_.folder());
+  const auto foreign = owner.create_qp(owner.create_cq().handle);
+  const auto own = other.create_qp(other.create_cq().handle);
+  const std::uint32_t file = other.wire.open_cm_file();
+  const std::uint32_t listener = create_id(other, file, 3);
+  rdma_ucm_bind_ip bind{};
+  bind.id = listener;
+  bind.addr = ipv4_of("0.0.0.0");
+  EXPECT_EQ(other.wire.cm_command(file, RDMA_USER_CM_CMD_BIND_IP, bind).header.error, 0);
+  const rdma_ucm_listen listen{.id = listener, .backlog = 1};
+  EXPECT_EQ(other.wire.cm_command(file, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+  const std::uint32_t id = create_id(other, file, 1);
+  resolve_address(other, file, id, "10.99.0.1");
+  resolve_route(other, file, id);
+  EXPECT_EQ(connect_id(other, file, id, foreign.qpn), EINVAL);
+  EXPECT_EQ(connect_id(other, file, id, 0), EINVAL);
+  EXPECT_EQ(connect_id(other, file, id, own.qpn), 0);
+
+  const auto request = wait_for_connection_event(other, file, standin::kCmConnectRequest);
+  rdma_ucm_accept accept{};
+  accept.id = request.id;
+  accept.conn_param.qp_num = foreign.qpn;
+  accept.conn_param.valid = 1;
+  EXPECT_EQ(other.wire.cm_command(file, RDMA_USER_CM_CMD_ACCEPT, accept).header.error, EINVAL);
+  accept.conn_param.qp_num = own.qpn;
+  EXPECT_EQ(other.wire.cm_command(file, RDMA_USER_CM_CMD_ACCEPT, accept).header.error, 0);
+
+  ib_uverbs_destroy_qp destroy{.response = 8, .qp_handle = own.handle, .reserved = 0};
+  EXPECT_EQ(other.wire.command(other.file, IB_USER_VERBS_CMD_DESTROY_QP, destroy).header.error, 0);
+  const std::uint32_t second = create_id(other, file, 2);
+  resolve_address(other, file, second, "10.99.0.1");
+  resolve_route(other, file, second);
+  EXPECT_EQ(connect_id(other, file, second, own.qpn), EINVAL) << "it is destroyed";
+}
+
+// As in the kernel, a program that knows the path sets it instead of resolving the route.
+TEST_P(StandInTest, PathThatAProgramSetsIsARoute) {
+  const Program program(standin_.folder());
+  const std::uint32_t file = program.wire.open_cm_file();
+  const std::uint32_t id = create_id(program, file, 1);
+  rdma_ucm_set_option option{};
+  option.id = id;
+  option.level = RDMA_OPTION_IB;
+  option.optname = RDMA_OPTION_IB_PATH;
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_SET_OPTION, option).header.error, EINVAL)
+      << "no address yet";
+  resolve_address(program, file, id, "10.99.0.1");
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_SET_OPTION, option).header.error, 0);
+  EXPECT_EQ(connection_event(program, file)->event, standin::kCmAddrResolved);
+  const auto event = connection_event(program, file);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->event, standin::kCmRouteResolved);
+}
+
+TEST_P(StandInTest, TellsAnEdgeTriggeredPollOfEachConnectionEvent) {
+  const Program program(standin_.folder());
+  const auto opened = program.wire.open_cm_descriptor();
+  const Fd poll(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event wanted{.events = EPOLLIN | EPOLLET, .data = {}};
+  ASSERT_EQ(::epoll_ctl(poll.get(), EPOLL_CTL_ADD, opened.fds.at(0).get(), &wanted), 0);
+  const std::uint32_t id = create_id(program, opened.header.file, 1);
+  epoll_event happened{};
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 0);
+  resolve_address(program, opened.header.file, id, "10.99.0.1");
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 1);
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 0);
+  resolve_route(program, opened.header.file, id);
+  EXPECT_EQ(::epoll_wait(poll.get(), &happened, 1, 0), 1) << "though the first event still waits";
 }
 
 TEST_P(StandInTest, RefusesBadCommandsOfConnections) {
@@ -355,6 +479,24 @@ TEST_P(StandInTest, EndsWhenNobodyUsesItIfItIsTold) {
   RunningStandIn standin(host.socket_path(0), std::chrono::milliseconds(500));
   { const Program program(standin.folder()); }
   EXPECT_EQ(standin.join(), standin::End::kIdle);
+}
+
+TEST_P(StandInTest, StaysWhileItEndsTheConnectionsOfAProgramThatEnded) {
+  standin_.stop();
+  ServedHost host({.adapter_count = 1, .doorbells = GetParam()});
+  RunningStandIn standin(host.socket_path(0), std::chrono::milliseconds(50));
+  {
+    Program program(standin.folder());
+    const auto qp = program.create_qp(program.create_cq().handle);
+    const std::uint32_t file = program.wire.open_cm_file();
+    const std::uint32_t id = create_id(program, file, 1);
+    resolve_address(program, file, id, "10.99.0.77");  // which nobody has
+    resolve_route(program, file, id);
+    EXPECT_EQ(connect_id(program, file, id, qp.qpn), 0);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  { const Program program(standin.folder()); }
+  EXPECT_EQ(standin.stop(), standin::End::kStopped);
 }
 
 TEST_P(StandInTest, StaysWhileItsFolderIsKept) {

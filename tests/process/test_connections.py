@@ -141,3 +141,16 @@ def test_ports(shared_machine: Machine, port: str) -> None:
     assert shared_machine.run(*client, node=1).returncode == 0
     assert winner.wait(timeout=PATIENCE_S) == 0
     _connect(shared_machine, server, client, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("case", "result"),
+    [
+        ("dup", "the waiting thread has the event"),
+        ("again", "each file has its event"),
+        ("fault", "the other thread goes on"),
+    ])
+def test_files_in_several_threads(shared_machine: Machine, case: str, result: str) -> None:
+    script = os.path.join(os.path.dirname(__file__), "programs/connection_files.py")
+    done = shared_machine.run("/usr/bin/python3", script, case)
+    assert done.returncode == 0 and done.stdout.strip() == result, done.stdout

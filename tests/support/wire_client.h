@@ -80,7 +80,8 @@ class WireClient {
     return raw(datagram, fd);
   }
 
-  std::uint32_t open_cm_file() const { return call({.type = PVRDMA_WIRE_OPEN_CM_FILE}).header.file; }
+  Reply open_cm_descriptor() const { return call({.type = PVRDMA_WIRE_OPEN_CM_FILE}); }
+  std::uint32_t open_cm_file() const { return open_cm_descriptor().header.file; }
   // An rdma_cm command.
   template <typename T>
   Reply cm_command(std::uint32_t file, std::uint32_t number, const T& body) const {
