@@ -22,6 +22,9 @@ namespace {
 constexpr std::chrono::milliseconds kReadPatience{100};
 constexpr Duration kSayEvery = std::chrono::milliseconds(250);
 constexpr std::size_t kPieceBytes = 1u << 20;
+// A client reads the file for its checksum. Storage that is slower than this is not waited for.
+constexpr std::uint64_t kReadBytesPerSecond = 64u << 20;
+constexpr std::uint64_t kRamBytesMax = 16ull << 40;  // QEMU says how much it wrote, and is not trusted
 
 }  // namespace
 
@@ -99,10 +102,16 @@ class Checkpoints::Run {
     return !given_up_;
   }
 
+  Duration patience_for(const motion::CheckpointReport& report) const {
+    return patience_ + std::chrono::seconds(std::min(report.ram_bytes, kRamBytesMax) / kReadBytesPerSecond);
+  }
+
   void offer(const motion::CheckpointReport& report, std::vector<std::byte> state) {
     say({.vm = wish_.adapter,
          .ram_bytes = report.ram_bytes,
          .state_bytes = state.size(),
+         .patience_s = static_cast<std::uint64_t>(
+             std::chrono::duration_cast<std::chrono::seconds>(patience_for(report)).count()),
          .took_us = microseconds_of(report.took),
          .qemu = report.qemu});
     const std::lock_guard lock(mutex_);
@@ -112,7 +121,7 @@ class Checkpoints::Run {
 
   void keep_or_abandon(motion::Checkpoint& checkpoint, const motion::CheckpointReport& report) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, patience_, [this] { return finishing_ || given_up_; });
+    changed_.wait_for(lock, patience_for(report), [this] { return finishing_ || given_up_; });
     const bool kept = finishing_;
     lock.unlock();
     if (!kept) {

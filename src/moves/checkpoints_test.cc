@@ -1,6 +1,7 @@
 #include "moves/checkpoints.h"
 
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -53,8 +54,9 @@ class CheckpointsTest : public testing::Test {
         return FakeQemu::returning(
             {{"status", waits_ ? "inmigrate" : (running_ ? "running" : "postmigrate")}});
       if (command == "query-migrate") {
-        return migrated_ ? FakeQemu::returning({{"status", "completed"}, {"ram", {{"total", 4096}}}})
-                         : FakeQemu::returning();
+        return migrated_
+                   ? FakeQemu::returning({{"status", "completed"}, {"ram", {{"total", ram_bytes_.load()}}}})
+                   : FakeQemu::returning();
       }
       return FakeQemu::returning();
     });
@@ -72,12 +74,19 @@ class CheckpointsTest : public testing::Test {
     }
     return all;
   }
+  // Of what read() returned: the line before the state.
+  static Json last_line_of(const std::string& all) {
+    const auto lines_end = all.rfind('\n');
+    const auto last_line = all.rfind('\n', lines_end - 1);
+    return Json::parse(all.substr(last_line + 1, lines_end - last_line));
+  }
 
   const std::string path_ = testing::TempDir() + "checkpoints_" + std::to_string(::getpid());
   std::atomic<bool> waits_ = false;  // the QEMU waits for a VM
   std::atomic<bool> migrated_ = false;
   std::atomic<bool> running_ = true;
   std::atomic<bool> quit_ = false;
+  std::atomic<std::uint64_t> ram_bytes_ = 4096;
   FailingAdapterSide side_{""};
   std::optional<FakeQemu> qemu_;
 };
@@ -85,10 +94,7 @@ class CheckpointsTest : public testing::Test {
 TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
   Checkpoints checkpoints(side_, find_monitor(path_), stays);
   auto stream = checkpoints.start(wish()).value();
-  const std::string all = read(*stream);
-  const auto lines_end = all.rfind('\n');
-  const auto last_line = all.rfind('\n', lines_end - 1);
-  const Json line = Json::parse(all.substr(last_line + 1, lines_end - last_line));
+  const Json line = last_line_of(read(*stream));
   EXPECT_EQ(line.at("state_bytes"), 3);
   EXPECT_EQ(line.at("ram_bytes"), 4096);
   EXPECT_EQ(line.at("error"), "");
@@ -101,6 +107,18 @@ TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
   EXPECT_EQ(checkpoints.finish("VM-01").error().kind, ErrorKind::kNotFound) << "twice";
   stream.reset();
   EXPECT_FALSE(running_);
+}
+
+// Its client reads the file before it confirms it.
+TEST_F(CheckpointsTest, WaitsLongerForAFileOfALargerVm) {
+  Checkpoints checkpoints(side_, find_monitor(path_), stays);
+  for (const auto& [ram_bytes, patience_s] : std::map<std::uint64_t, std::uint64_t>{
+           {4096, 600}, {128ull << 30, 600 + 2048}, {~0ull, 600 + 262'144}}) {
+    ram_bytes_ = ram_bytes;
+    running_ = true;
+    auto stream = checkpoints.start(wish()).value();
+    EXPECT_EQ(last_line_of(read(*stream)).at("patience_s"), patience_s) << ram_bytes;
+  }
 }
 
 TEST_F(CheckpointsTest, AVmOnItsWayIsLeftAlone) {

@@ -100,13 +100,21 @@ Result<Digest> digest_so_far(int fd, const std::string& file) {
 
 }  // namespace
 
-Result<void> append_state(const std::string& file, std::string_view state) {
+Result<void> append_state(const std::string& file, std::string_view state, Duration patience) {
+  const Instant began = Instant::now();
   const Fd fd(::open(file.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));
   if (!fd) return cannot("open", file);
   const std::string before_digest = std::string(state) + length_text(state.size());
   if (auto written = write_all(fd.get(), before_digest, file); !written) return written;
+  if (::fsync(fd.get()) != 0) return cannot("write", file);
   const auto digest = digest_so_far(fd.get(), file);
   if (!digest) return Failure(digest.error());
+  if (Instant::now() - began >= patience) {
+    return fail(ETIMEDOUT,
+                fmt::format("to store and read {} took longer than the {} s that the daemon waits: "
+                            "write the checkpoint to faster storage",
+                            file, std::chrono::duration_cast<std::chrono::seconds>(patience).count()));
+  }
   if (auto written = write_all(fd.get(), digest_text(*digest) + std::string(kMagic), file); !written)
     return written;
   if (::fsync(fd.get()) != 0) return cannot("write", file);

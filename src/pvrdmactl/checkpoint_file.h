@@ -9,12 +9,14 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace pvrdma::ctl {
 
 // Reads QEMU's file, and appends the state and the checksum. When it returns, the whole file and its name are
-// on the disk. Errors: the file does not exist or cannot be written.
-Result<void> append_state(const std::string& file, std::string_view state);
+// on the disk. Errors: the file does not exist or cannot be written; ETIMEDOUT: that took longer than
+// `patience`, after which the VM goes on. Then it is no checkpoint.
+Result<void> append_state(const std::string& file, std::string_view state, Duration patience);
 
 // Removes the state again: the VM goes on, so the file is not a checkpoint. Errors: those of read_state();
 // the file cannot be written.

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t kLineBytesMax = 64u << 10;
 constexpr std::uint64_t kStateBytesMax = 1u << 30;
+constexpr std::uint64_t kPatienceMaxSeconds = 1u << 20;
 
 Failure not_expected() {
   return fail("the daemon's answer is not that of a checkpoint: is it another version?");
@@ -46,6 +47,9 @@ Result<void> CheckpointStream::take_line(std::string_view text) {
   if (bytes == 0) {
     handlers_.progress(line);
   } else {
+    const auto patience_s = line.find("patience_s");
+    if (patience_s == line.end() || !patience_s->is_number_unsigned() || *patience_s > kPatienceMaxSeconds)
+      return not_expected();
     state_bytes_ = static_cast<std::size_t>(bytes);
     line_ = std::move(line);
   }

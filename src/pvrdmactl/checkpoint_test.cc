@@ -12,6 +12,8 @@
 namespace pvrdma::ctl {
 namespace {
 
+constexpr Duration kPatience = std::chrono::hours(1);
+
 class CheckpointFileTest : public testing::Test {
  protected:
   ~CheckpointFileTest() override { std::filesystem::remove(path_); }
@@ -26,27 +28,38 @@ class CheckpointFileTest : public testing::Test {
 TEST_F(CheckpointFileTest, HasTheStateBehindWhatQemuWrote) {
   write("memory");
   const std::string state(300, 's');
-  ASSERT_TRUE(append_state(path_, state));
+  ASSERT_TRUE(append_state(path_, state, kPatience));
   EXPECT_TRUE(written().starts_with("memory" + state));
   EXPECT_EQ(read_state(path_).value(), state);
 }
 
 TEST_F(CheckpointFileTest, IsNoneWithoutTheState) {
   write("memory");
-  ASSERT_TRUE(append_state(path_, "state"));
+  ASSERT_TRUE(append_state(path_, "state", kPatience));
   ASSERT_TRUE(drop_state(path_));
   EXPECT_EQ(written(), "memory");
   EXPECT_EQ(drop_state(path_).error().code, EINVAL);
 }
 
 TEST_F(CheckpointFileTest, IsNotMade) {
-  EXPECT_EQ(append_state(path_, "state").error().code, ENOENT);
+  EXPECT_EQ(append_state(path_, "state", kPatience).error().code, ENOENT);
   EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+// The daemon lets the VM go on then.
+TEST_F(CheckpointFileTest, IsNoneWhenItTookTooLong) {
+  write("memory");
+  const auto appended = append_state(path_, "state", Duration{});
+  EXPECT_EQ(appended.error().code, ETIMEDOUT);
+  EXPECT_EQ(appended.error().message, "to store and read " + path_ +
+                                          " took longer than the 0 s that the daemon waits: "
+                                          "write the checkpoint to faster storage");
+  EXPECT_EQ(read_state(path_).error().code, EINVAL);
 }
 
 TEST_F(CheckpointFileTest, IsRefusedWhenCutOrAnother) {
   write("memory");
-  ASSERT_TRUE(append_state(path_, "state"));
+  ASSERT_TRUE(append_state(path_, "state", kPatience));
   const std::string whole = written();
   ASSERT_TRUE(read_state(path_));
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -60,7 +73,7 @@ TEST_F(CheckpointFileTest, IsRefusedWhenCutOrAnother) {
 // Most of the lengths that differ in one bit are possible, too.
 TEST_F(CheckpointFileTest, IsRefusedWithAnyBitFlipped) {
   write(std::string(60, 'm'));
-  ASSERT_TRUE(append_state(path_, std::string(40, 's')));
+  ASSERT_TRUE(append_state(path_, std::string(40, 's'), kPatience));
   const std::string whole = written();
   EXPECT_TRUE(verify(path_));
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
@@ -91,7 +104,7 @@ TEST_F(CheckpointFileTest, ACopyMayHaveOtherHoles) {
   write("memory");
   std::filesystem::resize_file(path_, 3 * kMiB + 5);
   std::ofstream(path_, std::ios::binary | std::ios::app) << "devices";
-  ASSERT_TRUE(append_state(path_, "state"));
+  ASSERT_TRUE(append_state(path_, "state", kPatience));
   const std::string whole = written();
   std::filesystem::remove(path_);
   write(whole);
@@ -105,7 +118,8 @@ TEST_F(CheckpointFileTest, ACopyMayHaveOtherHoles) {
 }
 
 std::string line(std::uint64_t state_bytes, const std::string& error = "") {
-  return Json{{"vm", "VM-01"}, {"state_bytes", state_bytes}, {"error", error}}.dump() + "\n";
+  return Json{{"vm", "VM-01"}, {"state_bytes", state_bytes}, {"patience_s", 600}, {"error", error}}.dump() +
+         "\n";
 }
 
 class Taken {
@@ -158,7 +172,8 @@ TEST(CheckpointStreamTest, IsOverWhenTheStateCannotBeKept) {
 TEST(CheckpointStreamTest, RefusesWhatItDoesNotExpect) {
   for (const std::string& bad :
        {std::string("no json\n"), std::string("[]\n"), std::string("{\"error\": \"\"}\n"),
-        std::string("{\"error\": 1, \"state_bytes\": 1}\n"), line(1ull << 40), std::string(70'000, 'x'),
+        std::string("{\"error\": 1, \"state_bytes\": 1}\n"), line(1ull << 40),
+        std::string("{\"error\": \"\", \"state_bytes\": 1, \"patience_s\": -1}\na"), std::string(70'000, 'x'),
         line(1) + "a" + line(1)}) {
     EXPECT_FALSE(Taken().take(bad, 1000)) << bad.substr(0, 80);
   }

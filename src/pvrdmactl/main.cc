@@ -119,7 +119,8 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
   Result<void> finished;
   CheckpointStream stream(
       {.progress = show_progress, .keep = [&](const Json& line, std::string_view state) -> Result<void> {
-         if (const auto kept = append_state(file, state); !kept)
+         const std::chrono::seconds patience(line.at("patience_s").get<std::uint64_t>());
+         if (const auto kept = append_state(file, state, patience); !kept)
            return fail(fmt::format("{}: no checkpoint; the VM goes on", kept.error().message));
          Request finish = make_request(command, values);
          finish.path += "/finish";
