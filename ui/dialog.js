@@ -40,12 +40,15 @@ export function after_draw() {
   element.querySelector(wanted)?.focus();
 }
 
+const kAboutValues = [400, 404, 409, 414];  // statuses of refusals that other values may mend
+
 // The field of the form that a refusal is about; '': the form as a whole.
-function field_of(refusal, edits, values) {
-  if (refusal.status === 0) return '';
-  const edit = edits[refusal.index ?? 0];
-  const member = refusal.field?.split('.').pop();
-  return [edit?.fields?.[member], member, edit?.at].find((name) => name !== undefined && Object.hasOwn(values, name)) ?? '';
+export function field_of(refusal, edits, values) {
+  if (!kAboutValues.includes(refusal.status)) return '';
+  const edit = edits[refusal.index ?? (edits.length === 1 ? 0 : -1)];
+  if (edit === undefined) return '';
+  const member = refusal.field?.split('.').findLast((part) => !/^\d+$/.test(part));  // of a list: the list
+  return [edit.fields?.[member], member, edit.at].find((name) => name !== undefined && Object.hasOwn(values, name)) ?? '';
 }
 
 export class Dialog {
@@ -83,7 +86,7 @@ export class Dialog {
   kind = '';
 
   middle() {
-    return html`<div class="modal-body">${this.spec.body(this)}</div>${lines(this.spec.commands(this.values))}`;
+    return html`<div class="modal-body" ?inert=${this.busy}>${this.spec.body(this)}</div>${lines(this.spec.commands(this.values))}`;
   }
 
   buttons(disabled) {
@@ -95,8 +98,7 @@ export class Dialog {
   }
 
   // Makes the edits, and ends the dialog if they are not refused.
-  async finish(element) {
-    const edits = this.spec.edits(this.values);
+  async finish(element, edits = this.spec.edits(this.values)) {
     if (edits.length === 0) return element.close();
     if (!await this.attempt(edits, () => store.edit(this.spec.title, this.spec.target, edits))) return;
     element.close();

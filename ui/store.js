@@ -14,8 +14,15 @@ const kTasks = 20;
 const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
-// Without what only dialogs use.
-const plain = (edits) => edits.map(({ method, path, body }) => ({ method, path, body }));
+const kEditsMax = 64;  // of one request
+
+// Several edits as one, without what only dialogs use.
+async function batch(edits, dry_run) {
+  if (edits.length > kEditsMax) {
+    throw new Refusal(`These are ${edits.length} edits, and at most ${kEditsMax} are made at once: nothing was changed. Choose less, and do the rest after it.`, 413);
+  }
+  return request('POST', '/v1/batch', { edits: edits.map(({ method, path, body }) => ({ method, path, body })), dry_run });
+}
 
 export class Store {
   data = null;      // {version, hosts, dvs, vms, cluster, adapters}; null: nothing has arrived yet
@@ -110,7 +117,7 @@ export class Store {
     try {
       const [edit] = edits;
       if (edits.length === 1) await request(edit.method, edit.path, edit.body);
-      else await request('POST', '/v1/batch', { edits: plain(edits) });
+      else await batch(edits, false);
       task.state = 'done';
     } catch (error) {
       task.state = 'refused';
@@ -123,7 +130,7 @@ export class Store {
 
   // What the edits would change: {revision, changes, answers}.
   rehearse(edits) {
-    return request('POST', '/v1/batch', { edits: plain(edits), dry_run: true });
+    return batch(edits, true);
   }
 
   async #ask() {

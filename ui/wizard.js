@@ -7,13 +7,14 @@ import { box } from './parts.js';
 import { W } from './words.js';
 
 // As show() of dialog.js, but instead of `body` there are steps [{title, body(dialog), edits(values), skip(values)}]: `edits` are
-// those that are determined after the step, by default all; a step is left out while `skip` says so. `at`: the first step shown.
+// those that are determined after the step, by default all, and depend on no field of a later step, for a wrong one could not be
+// mended here; a step is left out while `skip` says so. `at`: the first step shown.
 export const show_wizard = (spec) => put(new Wizard(spec));
 
 class Wizard extends Dialog {
   kind = 'wizard';
   #at;
-  #outcome = null;  // of the dry run that led to the last step
+  #ready = null;  // what the last step shows and Finish makes: the edits, as commands too, and the outcome of their dry run
 
   constructor(spec) {
     super(spec);
@@ -32,15 +33,16 @@ class Wizard extends Dialog {
     const titles = [...this.#steps.map((step) => step.title), W.readyToComplete];
     return html`<div class="wizard-columns">
       <ol class="wizard-steps">${titles.map((title, at) => html`<li class=${at === this.#at ? 'active' : ''} aria-current=${at === this.#at ? 'step' : nothing}>${title}</li>`)}</ol>
-      <div class="modal-body"><h2 class="section-title" tabindex="-1">${titles[this.#at]}</h2>
-        ${this.#is_last ? this.#ready() : this.#steps[this.#at].body(this)}</div></div>`;
+      <div class="modal-body" ?inert=${this.busy}><h2 class="section-title" tabindex="-1">${titles[this.#at]}</h2>
+        ${this.#is_last ? this.#draw_ready() : this.#steps[this.#at].body(this)}</div></div>`;
   }
 
-  #ready() {
-    const refusals = [...new Set(this.#outcome.answers.map((answer) => answer.power_on_refusal).filter(Boolean))];
-    return html`${changes_of(this.#outcome.changes)}
+  #draw_ready() {
+    const { changes, answers, commands } = this.#ready;
+    const refusals = [...new Set(answers.map((answer) => answer.power_on_refusal).filter(Boolean))];
+    return html`${changes_of(changes)}
       ${refusals.map((sentence) => box('warning', sentence))}
-      ${lines(this.spec.commands(this.values))}`;
+      ${lines(commands)}`;
   }
 
   buttons(disabled) {
@@ -49,14 +51,14 @@ class Wizard extends Dialog {
   }
 
   async submit(element) {
-    if (this.#is_last) return this.finish(element);
+    if (this.#is_last) return this.finish(element, this.#ready.edits);
     const step = this.#steps[this.#at];
     const to_last = this.#at + 1 >= this.#steps.length;
     const edits = (to_last ? this.spec.edits : step.edits ?? this.spec.edits)(this.values);
     if (edits.length > 0 || to_last) {
       const outcome = await this.rehearse(edits);
       if (outcome === null) return undefined;
-      this.#outcome = outcome;
+      if (to_last) this.#ready = { ...outcome, edits, commands: this.spec.commands(this.values) };
     }
     return this.#go(this.#at + 1);
   }

@@ -5,7 +5,9 @@
 #include <fmt/core.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
+#include <vector>
 
 #include "pvrdmactl/grammar.h"
 #include "pvrdmactl/json_fields.h"
@@ -14,6 +16,26 @@ namespace pvrdma::ctl {
 namespace {
 
 constexpr std::size_t kBytesMax = 64 * 1024;  // of a body in the API
+
+Failure too_long(const std::string& path) {
+  return fail(fmt::format("{} has more than {} bytes, the most of one request: make several files of it",
+                          path, kBytesMax));
+}
+
+// Parses `text`. Discarded: it is not JSON. If an object in it has a member twice, `twice` is its name: the
+// parser would keep only the last one.
+Json parse(const std::string& text, std::string& twice) {
+  std::vector<std::set<std::string>> members;
+  const auto note = [&](int, Json::parse_event_t event, Json& value) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start) members.emplace_back();
+    if (event == Event::object_end) members.pop_back();
+    if (event == Event::key && !members.back().insert(value.get<std::string>()).second)
+      twice = value.get<std::string>();
+    return true;
+  };
+  return Json::parse(text, note, /*allow_exceptions=*/false);
+}
 
 std::string member_text(const Json& member, const std::string& change) {
   const std::string after = member.at("after").dump();
@@ -44,19 +66,23 @@ Result<std::string> read_edits(const std::string& path, bool dry_run) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || (!file.eof() && file.gcount() == 0)) return fail_errno(errno, "cannot read " + path);
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kBytesMax) {
-    return fail(fmt::format("{} has more than {} bytes, the most of one request: make several files of it",
-                            path, kBytesMax));
-  }
-  Json body = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (text.size() > kBytesMax) return too_long(path);
+  std::string twice;
+  Json body = parse(text, twice);
   if (!body.is_object()) {
     return fail(
         fmt::format("{} is not a JSON object: write {{\"edits\": [{{\"method\": \"POST\", \"path\": "
                     "\"/v1/dvs\", \"body\": {{...}}}}]}}",
                     path));
   }
+  if (!twice.empty()) {
+    return fail(fmt::format("an object in {} has {} twice: write each member once, and all edits in one list",
+                            path, twice));
+  }
   if (dry_run) body["dry_run"] = true;
-  return body.dump();
+  std::string sent = body.dump();
+  if (sent.size() > kBytesMax) return too_long(path);
+  return sent;
 }
 
 Section apply_commands() {

@@ -38,6 +38,23 @@ TEST_F(EditsFile, IsRefusedIfItIsNoObjectOrTooLong) {
   EXPECT_THAT(read_edits(testing::TempDir(), false).error().message, HasSubstr("cannot read "));
 }
 
+TEST_F(EditsFile, IsRefusedIfAMemberIsThereTwice) {
+  EXPECT_EQ(read(R"({"edits": [{"method": "POST"}], "edits": []})").error().message,
+            "an object in " + path_ + " has edits twice: write each member once, and all edits in one list");
+  EXPECT_THAT(read(R"({"edits": [{"body": {"a": {"name": 1, "name": 2}}}]})").error().message,
+              HasSubstr(" has name twice"));
+  EXPECT_TRUE(read(R"({"edits": [{"path": "a"}, {"path": "a", "body": {"path": "a"}}]})"));
+}
+
+TEST_F(EditsFile, IsRefusedIfTheRequestWouldBeTooLong) {
+  const auto with_bytes = [](std::size_t bytes) {
+    const std::string text = R"({"edits":[],"x":""})";
+    return text.substr(0, text.size() - 2) + std::string(bytes - text.size(), 'x') + "\"}";
+  };
+  EXPECT_EQ(read(with_bytes(65536)).value().size(), 65536U);
+  EXPECT_THAT(read(with_bytes(65536), /*dry_run=*/true).error().message, HasSubstr("more than 65536 bytes"));
+}
+
 TEST(Apply, ShowsWhatChanges) {
   EXPECT_EQ(shown("apply x", R"({"dry_run":false,"revision":3,"answers":[{},{},{}],"changes":[
     {"kind":"dvs","name":"DSwitch","change":"added","members":[

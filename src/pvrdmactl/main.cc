@@ -73,18 +73,19 @@ void note_interrupts() {
 
 // Prints events until a signal or the output's reader ends it. The daemon ends it only when it stops.
 int watch(const Endpoint& endpoint, const Command& command, const Values& values) {
-  note_interrupts();
+  // At once, also while the output waits for its reader.
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { ::_exit(kExitDone); });
   EventLines lines;
   int code = kExitDone;
   const auto done =
       send(endpoint, make_request(command, values), [&](std::string_view piece) -> Result<void> {
         const auto text = lines.take(piece);
         if (!text) return Failure(text.error());
-        if (interrupted == 0) code = print(*text);
-        if (interrupted != 0 || code != kExitDone) return fail(EINTR, "interrupted");
+        code = print(*text);
+        if (code != kExitDone) return fail(EPIPE, "the output's reader has left");
         return {};
       });
-  if (interrupted != 0 || code != kExitDone) return code;
+  if (code != kExitDone) return code;
   return done ? fail_with({0, "the daemon has ended the stream: is it being stopped?"}, kExitFailed)
               : fail_with(done.error(), kExitFailed);
 }

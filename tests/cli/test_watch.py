@@ -5,14 +5,17 @@ Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... /usr/bin/python3 -m pyte
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
+import platform
 import re
 import signal
 import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +25,8 @@ import pytest
 
 from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, running_daemon
 from test_doctor import member
+
+_WRITE = {"x86_64": 1, "aarch64": 64}[platform.machine()]  # the system call
 
 
 @pytest.fixture
@@ -68,6 +73,21 @@ def test_watch_prints_what_changes_until_an_interrupt(daemon: Daemon) -> None:
             pass  # it tells what the host has found, too
         assert told == daemon.ctl_json("dvs", "list")
         process.send_signal(signal.SIGINT)
+        assert process.wait(GUARD_S) == 0
+
+
+def test_watch_ends_while_its_output_waits_for_a_reader(daemon: Daemon) -> None:
+    with watching(daemon) as process:
+        data_of(process, "hello")
+        waits_to_write = [str(_WRITE), "0x1"]
+        # A few events fill it.
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        deadline = time.monotonic() + GUARD_S
+        while Path(f"/proc/{process.pid}/syscall").read_text(encoding="ascii").split()[:2] != waits_to_write:
+            assert time.monotonic() < deadline, "its output is never full"
+            assert daemon.ctl("dvs", "create", "DSwitch").returncode == 0
+            assert daemon.ctl("dvs", "delete", "DSwitch").returncode == 0
+        process.send_signal(signal.SIGTERM)
         assert process.wait(GUARD_S) == 0
 
 

@@ -11,19 +11,20 @@ const machine = (values) => ({ host: values.host, hardware_version: values.hardw
 
 const edit = (values, adapter) => [{ method: 'POST', path: '/v1/vms', body: { name: values.name, ...machine(values), ...(adapter ? { adapter } : {}) },
                                      fields: { portgroup: 'network', memory_reserved_mib: 'reserve' } }];
-const without_adapter = (values) => edit(values);
+const kStart = { ...values_of(), name: '', hardware_version: 14 };
 
 export function new_vm(store) {
   const self = store.data.hosts.find((host) => host.self)?.name ?? '';
   show_wizard({
     title: W.newVm,
     target: 'cluster',
-    values: { ...values_of(), name: '', host: self, hardware_version: 14, network: network_choices(store)[1]?.[0] ?? '' },
+    values: { ...kStart, host: self, network: network_choices(store)[1]?.[0] ?? '' },
     steps: [
-      { title: W.selectNameAndHost, edits: without_adapter, body: (dialog) => html`
+      { title: W.selectNameAndHost, edits: ({ name, host }) => edit({ ...kStart, name, host }), body: (dialog) => html`
         ${text(dialog, 'name', W.name, { required: true })}
         ${select(dialog, 'host', W.host, store.data.hosts.map((host) => [host.name, host.name]))}` },
-      { title: W.selectCompatibility, edits: without_adapter, body: (dialog) => select(dialog, 'hardware_version', W.compatibility, hardware_versions(7)) },
+      { title: W.selectCompatibility, edits: ({ name, host, hardware_version }) => edit({ ...kStart, name, host, hardware_version }),
+        body: (dialog) => select(dialog, 'hardware_version', W.compatibility, hardware_versions(7)) },
       { title: W.customizeHardware, body: (dialog) => html`
         ${memory_fields(dialog)}
         ${network_fields(dialog, store, dialog.values.hardware_version, false)}` },

@@ -10,6 +10,8 @@ import { mtu_field, vlan_fields, vlan_of } from './port_group.js';
 const kVersions = ['8.0.0', '7.0.3', '7.0.2', '7.0.0', '6.6.0', '6.5.0'];
 const path = (name) => `/v1/dvs/${encodeURIComponent(name)}`;
 
+const kStart = { name: 'DSwitch', version: kVersions[0], uplinks: 2, with_group: true, group: 'DPortGroup', vlan_type: 'none', vlan: 1, mtu: 1500 };
+
 const switch_edit = (values) => ({ method: 'POST', path: '/v1/dvs', body: { name: values.name, version: values.version, uplinks: values.uplinks }, at: 'name' });
 const group_edit = (values) => ({ method: 'PUT', path: `${path(values.name)}/portgroups/${encodeURIComponent(values.group)}`, at: 'group',
                                   body: { vlan: vlan_of(values), mtu: values.mtu } });
@@ -17,10 +19,11 @@ const group_edit = (values) => ({ method: 'PUT', path: `${path(values.name)}/por
 export const new_switch = () => show_wizard({
   title: W.newSwitch,
   target: 'cluster',
-  values: { name: 'DSwitch', version: kVersions[0], uplinks: 2, with_group: true, group: 'DPortGroup', vlan_type: 'none', vlan: 1, mtu: 1500 },
+  values: kStart,
   steps: [
-    { title: W.nameAndLocation, edits: (values) => [switch_edit(values)], body: (dialog) => text(dialog, 'name', W.name, { required: true }) },
-    { title: W.selectVersion, edits: (values) => [switch_edit(values)], body: (dialog) => select(dialog, 'version', W.version, kVersions.map((version) => [version, version])) },
+    { title: W.nameAndLocation, edits: ({ name }) => [switch_edit({ ...kStart, name })], body: (dialog) => text(dialog, 'name', W.name, { required: true }) },
+    { title: W.selectVersion, edits: ({ name, version }) => [switch_edit({ ...kStart, name, version })],
+      body: (dialog) => select(dialog, 'version', W.version, kVersions.map((version) => [version, version])) },
     { title: W.configureSettings, body: (dialog) => html`
       ${text(dialog, 'uplinks', W.numberOfUplinks, { type: 'number', min: 1, max: 32, required: true })}
       ${tick(dialog, 'with_group', W.defaultPortGroup)}

@@ -15,44 +15,42 @@ const member_of = (dvs, host) => dvs.members.find((member) => member.host === ho
 const assigned = (dvs, host, slot) => member_of(dvs, host)?.uplinks[slot] ?? '';
 
 // Hosts that the task can be about.
-const candidates = (store, dvs, task) => store.data.hosts.map((host) => host.name).filter((name) => (task === 'add') === (member_of(dvs, name) === undefined));
-const chosen = (store, dvs, values) => candidates(store, dvs, values.task).filter((name) => values[key(name, 'chosen')]);
-const host_of = (store, name) => store.data.hosts.find((host) => host.name === name);
+const candidates = (hosts, dvs, task) => hosts.map((host) => host.name).filter((name) => (task === 'add') === (member_of(dvs, name) === undefined));
+const chosen = (hosts, dvs, values) => candidates(hosts, dvs, values.task).filter((name) => values[key(name, 'chosen')]);
 
-// [[uplink, NIC]]: a NIC is taken from its old uplink before it gets another one.
-function uplink_changes(dvs, host, values) {
+// [[uplink, NIC]]: all NICs that go are taken first, for another NIC may be refused beside them.
+export function uplink_changes(dvs, host, values) {
   const wanted = (slot) => values[key(host, slot)] ?? '';
   const old = (slot) => assigned(dvs, host, slot);
   const changed = dvs.uplinks.filter((slot) => wanted(slot) !== old(slot));
-  const freed = changed.filter((slot) => old(slot) && changed.some((other) => wanted(other) === old(slot)));
-  return [...freed.map((slot) => [slot, '']), ...changed.filter((slot) => wanted(slot) || !freed.includes(slot)).map((slot) => [slot, wanted(slot)])];
+  return [...changed.filter(old).map((slot) => [slot, '']), ...changed.filter(wanted).map((slot) => [slot, wanted(slot)])];
 }
 
-const member_edits = (store, dvs, values) => (values.task === 'manage' ? [] : chosen(store, dvs, values)
+const member_edits = (hosts, dvs, values) => (values.task === 'manage' ? [] : chosen(hosts, dvs, values)
   .map((host) => ({ method: values.task === 'add' ? 'PUT' : 'DELETE', path: path(dvs, host), ...(values.task === 'add' ? { body: {} } : {}), at: key(host, 'chosen') })));
 
-const uplink_edits = (store, dvs, values) => (values.task === 'remove' ? [] : chosen(store, dvs, values).flatMap((host) => uplink_changes(dvs, host, values)
+const uplink_edits = (hosts, dvs, values) => (values.task === 'remove' ? [] : chosen(hosts, dvs, values).flatMap((host) => uplink_changes(dvs, host, values)
   .map(([slot, vmnic]) => ({ method: 'PUT', path: `${path(dvs, host)}/uplinks/${encodeURIComponent(slot)}`, body: { vmnic }, at: key(host, slot) }))));
 
 // Hosts that get a VMkernel adapter: those with an address.
-const with_address = (store, dvs, values) => (values.task === 'remove' ? [] : chosen(store, dvs, values).filter((host) => values[key(host, 'address')]));
+const with_address = (hosts, dvs, values) => (values.task === 'remove' ? [] : chosen(hosts, dvs, values).filter((host) => values[key(host, 'address')]));
 
-const vmkernel_edits = (store, dvs, values) => with_address(store, dvs, values).flatMap((host) => [
-  { ...vmkernel_edit(host, values[key(host, 'device')], values[key(host, 'address')]), fields: { name: key(host, 'device'), address: key(host, 'address') } },
+const vmkernel_edits = (hosts, dvs, values) => with_address(hosts, dvs, values).flatMap((host) => [
+  { ...vmkernel_edit(host, values[key(host, 'device')], values[key(host, 'address')]), fields: { name: key(host, 'device'), address: key(host, 'address') }, at: key(host, 'address') },
   ...(values[key(host, 'tagged')] ? [tag_edit(host, values[key(host, 'device')])] : [])]);
 
-function commands(store, dvs, values) {
-  const hosts = chosen(store, dvs, values);
-  if (values.task === 'remove') return hosts.map((host) => `pvrdmactl dvs remove-host ${dvs.name} ${host}`);
-  return [...(values.task === 'add' ? hosts.map((host) => `pvrdmactl dvs add-host ${dvs.name} ${host}`) : []),
-          ...hosts.flatMap((host) => uplink_changes(dvs, host, values).map(([slot, vmnic]) => `pvrdmactl dvs uplink set ${dvs.name} ${host} ${slot} ${vmnic || '--none'}`)),
-          ...with_address(store, dvs, values).flatMap((host) => [vmkernel_command(host, values[key(host, 'device')], values[key(host, 'address')]),
+function commands(hosts, dvs, values) {
+  const names = chosen(hosts, dvs, values);
+  if (values.task === 'remove') return names.map((host) => `pvrdmactl dvs remove-host ${dvs.name} ${host}`);
+  return [...(values.task === 'add' ? names.map((host) => `pvrdmactl dvs add-host ${dvs.name} ${host}`) : []),
+          ...names.flatMap((host) => uplink_changes(dvs, host, values).map(([slot, vmnic]) => `pvrdmactl dvs uplink set ${dvs.name} ${host} ${slot} ${vmnic || '--none'}`)),
+          ...with_address(hosts, dvs, values).flatMap((host) => [vmkernel_command(host, values[key(host, 'device')], values[key(host, 'address')]),
             ...(values[key(host, 'tagged')] ? [tag_command(host, values[key(host, 'device')])] : [])])];
 }
 
-function each_host(store, dvs, dialog, draw) {
-  const names = chosen(store, dvs, dialog.values);
-  return names.length ? names.map((name) => html`<fieldset><legend>${name}</legend>${draw(host_of(store, name))}</fieldset>`) : html`<p>No host is chosen.</p>`;
+function each_host(hosts, dvs, dialog, draw) {
+  const names = chosen(hosts, dvs, dialog.values);
+  return names.length ? hosts.filter((host) => names.includes(host.name)).map((host) => html`<fieldset><legend>${host.name}</legend>${draw(host)}</fieldset>`) : html`<p>No host is chosen.</p>`;
 }
 
 const uplink_fields = (dialog, dvs, host) => dvs.uplinks.map((slot) => select(dialog, key(host.name, slot), slot,
@@ -64,36 +62,38 @@ const vmkernel_fields = (dialog, host) => html`
   ${text(dialog, key(host.name, 'address'), W.ipAddress, { note: 'An address that the host has already; empty: no new VMkernel adapter.' })}
   ${tick(dialog, key(host.name, 'tagged'), W.useForPvrdma, { note: 'sets Net.PVRDMAVmknic' })}`;
 
-// task: add, manage or remove; hosts: names of hosts that are chosen already. With hosts the wizard begins after their choice.
-export function manage_hosts(store, dvs, task = 'add', hosts = []) {
+// task: add, manage or remove; picked: names of hosts that are chosen already. With them the wizard begins after
+// their choice. It is about the hosts that are known when it opens.
+export function manage_hosts(store, dvs, task = 'add', picked = []) {
+  const { hosts } = store.data;
   const start = {};
-  for (const host of store.data.hosts) {
+  for (const host of hosts) {
     for (const slot of dvs.uplinks) start[key(host.name, slot)] = assigned(dvs, host.name, slot);
-    Object.assign(start, { [key(host.name, 'chosen')]: hosts.includes(host.name), [key(host.name, 'device')]: next_free_vmk(host),
+    Object.assign(start, { [key(host.name, 'chosen')]: picked.includes(host.name), [key(host.name, 'device')]: next_free_vmk(host),
                            [key(host.name, 'address')]: '', [key(host.name, 'tagged')]: !host.pvrdma_vmknic });
   }
   const removes = (values) => values.task === 'remove';
-  const members = (values) => member_edits(store, dvs, values);
-  const uplinks = (values) => uplink_edits(store, dvs, values);
-  const edits = (values) => [...members(values), ...uplinks(values), ...vmkernel_edits(store, dvs, values)];
+  const members = (values) => member_edits(hosts, dvs, values);
+  const uplinks = (values) => uplink_edits(hosts, dvs, values);
+  const edits = (values) => [...members(values), ...uplinks(values), ...vmkernel_edits(hosts, dvs, values)];
   show_wizard({
     title: `${W.addHosts}: ${dvs.name}`,
     target: dvs.name,
     values: { ...start, task },
-    at: hosts.length ? 2 : 0,
+    at: picked.length ? 2 : 0,
     steps: [
       { title: W.selectTask, edits: () => [], body: (dialog) => radios(dialog, 'task', W.selectTask, [['add', W.taskAdd], ['manage', W.taskManage], ['remove', W.taskRemove]]) },
       { title: W.selectHosts, edits: members, body: (dialog) => {
-        const names = candidates(store, dvs, dialog.values.task);
+        const names = candidates(hosts, dvs, dialog.values.task);
         return names.length ? names.map((name) => tick(dialog, key(name, 'chosen'), name))
           : html`<p>${dialog.values.task === 'add' ? 'All hosts are members already.' : 'No host is a member.'}</p>`;
       } },
       { title: W.managePhysical, skip: removes, edits: (values) => [...members(values), ...uplinks(values)], body: (dialog) => html`
         <p>A physical adapter that is paired with an RDMA device must be the only uplink of its host.</p>
-        ${each_host(store, dvs, dialog, (host) => uplink_fields(dialog, dvs, host))}` },
-      { title: W.manageVmkernel, skip: removes, body: (dialog) => each_host(store, dvs, dialog, (host) => vmkernel_fields(dialog, host)) },
+        ${each_host(hosts, dvs, dialog, (host) => uplink_fields(dialog, dvs, host))}` },
+      { title: W.manageVmkernel, skip: removes, body: (dialog) => each_host(hosts, dvs, dialog, (host) => vmkernel_fields(dialog, host)) },
     ],
     edits,
-    commands: (values) => commands(store, dvs, values),
+    commands: (values) => commands(hosts, dvs, values),
   });
 }
