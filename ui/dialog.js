@@ -98,9 +98,9 @@ export class Dialog {
   }
 
   // Makes the edits, and ends the dialog if they are not refused.
-  async finish(element, edits = this.spec.edits(this.values)) {
+  async finish(element, edits = this.spec.edits(this.values), revision = undefined) {
     if (edits.length === 0) return element.close();
-    if (!await this.attempt(edits, () => store.edit(this.spec.title, this.spec.target, edits))) return;
+    if (!await this.attempt(edits, () => store.edit(this.spec.title, this.spec.target, edits, revision))) return;
     element.close();
     this.spec.done?.(this.values);
   }

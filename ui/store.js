@@ -17,11 +17,11 @@ const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/
 const kEditsMax = 64;  // of one request
 
 // Several edits as one, without what only dialogs use.
-async function batch(edits, dry_run) {
+async function batch(edits, more) {
   if (edits.length > kEditsMax) {
     throw new Refusal(`These are ${edits.length} edits, and at most ${kEditsMax} are made at once: nothing was changed. Choose less, and do the rest after it.`, 413);
   }
-  return request('POST', '/v1/batch', { edits: edits.map(({ method, path, body }) => ({ method, path, body })), dry_run });
+  return request('POST', '/v1/batch', { edits: edits.map(({ method, path, body }) => ({ method, path, body })), ...more });
 }
 
 export class Store {
@@ -109,15 +109,16 @@ export class Store {
     return this.data?.version.features?.includes(feature) ?? false;
   }
 
-  // Carries out edits [{method, path, body}], all or none of them. `title` and `target` name the task.
-  async edit(title, target, edits) {
+  // Carries out edits [{method, path, body}], all or none of them. `title` and `target` name the task. With `revision` they are
+  // refused if the configuration has another one by then.
+  async edit(title, target, edits, revision) {
     const task = { title, target, state: 'running', at_ms: Date.now() };
     this.tasks = [task, ...this.tasks].slice(0, kTasks);
     this.#changed();
     try {
       const [edit] = edits;
-      if (edits.length === 1) await request(edit.method, edit.path, edit.body);
-      else await batch(edits, false);
+      if (edits.length === 1 && revision === undefined) await request(edit.method, edit.path, edit.body);
+      else await batch(edits, { revision });
       task.state = 'done';
     } catch (error) {
       task.state = 'refused';
@@ -130,7 +131,7 @@ export class Store {
 
   // What the edits would change: {revision, changes, answers}.
   rehearse(edits) {
-    return batch(edits, true);
+    return batch(edits, { dry_run: true });
   }
 
   async #ask() {

@@ -51,7 +51,7 @@ class Wizard extends Dialog {
   }
 
   async submit(element) {
-    if (this.#is_last) return this.finish(element, this.#ready.edits);
+    if (this.#is_last) return this.#finish_ready(element);
     const step = this.#steps[this.#at];
     const to_last = this.#at + 1 >= this.#steps.length;
     const edits = (to_last ? this.spec.edits : step.edits ?? this.spec.edits)(this.values);
@@ -61,6 +61,20 @@ class Wizard extends Dialog {
       if (to_last) this.#ready = { ...outcome, edits, commands: this.spec.commands(this.values) };
     }
     return this.#go(this.#at + 1);
+  }
+
+  // Somebody else's edit in between may make another outcome of these edits: then it is shown, and Finish is clicked again.
+  async #finish_ready(element) {
+    const { edits, revision } = this.#ready;
+    await this.finish(element, edits, revision);
+    const { refusal } = this;
+    if (refusal?.status !== 409 || refusal.index !== undefined) return;
+    const outcome = await this.rehearse(edits);
+    if (outcome === null) return;
+    this.#ready = { ...this.#ready, ...outcome };
+    this.refusal = refusal;
+    this.wants_focus = '.alert';
+    this.set('step', this.#at);  // draws
   }
 
   #go(to) {

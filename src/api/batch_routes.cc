@@ -1,8 +1,8 @@
 // POST /v1/batch: several edits of the configuration as one, all or none of them.
 //
-// The edits first change a draft, a copy of the inventory, outside the plane: what may be slow (looking for
-// an owner) is done there, and a dry run ends there. Then the plane runs them again, as its edit, on the
-// newest inventory.
+// The edits change a draft, a copy of the inventory. The plane first rehearses them, outside its turn: what
+// may be slow (looking for an owner) is done there, and a dry run ends there. Then it runs them again, as its
+// edit, on the newest inventory.
 #include <fmt/core.h>
 #include <memory>
 #include <optional>
@@ -52,25 +52,30 @@ std::optional<Reply> run_all(const Router& router, const std::vector<BatchEdit>&
 Reply batch(control::Plane& plane, const Router& router, const Call& call) {
   const auto body = body_of<BatchBody>(call, kBatchDepthMax);
   if (!body) return refuse(body.error());
-  const auto newest = plane.inventory();
-  control::Inventory draft = *newest;
-  BatchAnswer answer{.dry_run = body->dry_run, .revision = newest->revision};
-  std::optional<Reply> refusal = run_all(router, body->edits, {.inventory = draft}, answer.answers);
+  BatchAnswer answer;
+  std::optional<Reply> refusal;
+  const auto run_it = [&](bool rehearsed) {
+    return [&, rehearsed](control::Inventory& inventory) -> Result<void> {
+      if (body->revision && *body->revision != inventory.revision) {
+        return fail(ErrorKind::kConflict,
+                    fmt::format("the configuration has changed since revision {}: it is at {} now: look what "
+                                "the edits change now, and try again",
+                                *body->revision, inventory.revision));
+      }
+      const control::Inventory before = inventory;
+      answer = {.dry_run = body->dry_run, .revision = inventory.revision};
+      refusal =
+          run_all(router, body->edits, {.inventory = inventory, .rehearsed = rehearsed}, answer.answers);
+      if (refusal) return fail(ErrorKind::kConflict, "an edit of the batch is refused");
+      answer.changes = control::changes_between(before, inventory);
+      return {};
+    };
+  };
+  auto done = plane.rehearse(run_it(/*rehearsed=*/false));
+  if (done && !body->dry_run) done = plane.edit(run_it(/*rehearsed=*/true));
   if (refusal) return *std::move(refusal);
-  answer.changes = control::changes_between(*newest, draft);
-  if (body->dry_run) return ok(text_of(answer));
-
-  const auto edited = plane.edit([&](control::Inventory& inventory) -> Result<void> {
-    const control::Inventory before = inventory;
-    answer = {};
-    refusal = run_all(router, body->edits, {.inventory = inventory, .rehearsed = true}, answer.answers);
-    if (refusal) return fail(ErrorKind::kConflict, "an edit of the batch is refused");
-    answer.changes = control::changes_between(before, inventory);
-    return {};
-  });
-  if (refusal) return *std::move(refusal);
-  if (!edited) return refuse(edited.error());
-  answer.revision = plane.inventory()->revision;
+  if (!done) return refuse(done.error());
+  if (!body->dry_run) answer.revision = plane.inventory()->revision;
   return ok(text_of(answer));
 }
 

@@ -1,7 +1,9 @@
 // POST /v1/batch: several edits, all or none of them.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,13 +27,31 @@ class BatchTest : public testing::Test {
     if (!body.is_null()) made["body"] = body;
     return made;
   }
-  Reply batch(const Json& edits, bool dry_run = false) {
+  Reply batch(const Json& edits, bool dry_run = false, std::optional<std::uint64_t> revision = {}) {
     Call call;
     call.method = "POST";
     call.path = "/v1/batch";
     call.role = role_;
-    call.body = Json{{"edits", edits}, {"dry_run", dry_run}}.dump();
+    Json body{{"edits", edits}, {"dry_run", dry_run}};
+    if (revision) body["revision"] = *revision;
+    call.body = body.dump();
     return router_.answer(call);
+  }
+  static Json whole_vm() {
+    return Json::array(
+        {edit("POST", "/v1/vms", {{"name", "VM-01"}, {"hardware_version", 14}, {"memory_mib", 512}})});
+  }
+  // Another host makes the switch Other just before this host's next commit.
+  void other_host_edits_before_the_commit() {
+    member_.store->before_commit([this] {
+      if (inventory().switches.contains("Other")) return;
+      const control::Inventory before = inventory();
+      control::Inventory other = before;
+      ASSERT_TRUE(control::edits::create_dvs(other, {.name = "Other"}));
+      other.revision = before.revision + 1;
+      for (const control::Change& change : control::difference(before, other))
+        member_.cluster->put(change.key, *change.value);
+    });
   }
   control::Inventory inventory() const { return *member_.plane->inventory(); }
 
@@ -138,15 +158,51 @@ TEST_F(BatchTest, ATokenForReadingMayNotEvenTry) {
 }
 
 TEST_F(BatchTest, AnotherHostsEditInBetweenIsNotLost) {
-  const control::Inventory before = inventory();
-  control::Inventory other = before;
-  ASSERT_TRUE(control::edits::create_dvs(other, {.name = "Other"}));
-  other.revision = before.revision + 1;
-  for (const control::Change& change : control::difference(before, other))
-    member_.cluster->put(change.key, *change.value);
-  ASSERT_EQ(batch(whole_setup()).status, 200);
+  other_host_edits_before_the_commit();
+  const Reply reply = batch(whole_setup());
+  ASSERT_EQ(reply.status, 200) << reply.text;
+  EXPECT_EQ(member_.plane->store_state().conflicts, 1U);
+  EXPECT_EQ(Json::parse(reply.text)["answers"].size(), whole_setup().size()) << "those of the last try";
+  EXPECT_EQ(Json::parse(reply.text)["changes"].size(), 3U) << "without the other host's";
   EXPECT_TRUE(inventory().switches.contains("Other"));
   EXPECT_TRUE(inventory().switches.contains("DSwitch"));
+}
+
+TEST_F(BatchTest, IsMadeOnTheRevisionThatItNamesOrNotAtAll) {
+  const std::uint64_t now = inventory().revision;
+  const Json edits = Json::array({edit("POST", "/v1/dvs", {{"name", "DSwitch"}})});
+  for (const bool dry_run : {false, true}) {
+    const Reply reply = batch(edits, dry_run, now - 1);
+    EXPECT_EQ(reply.status, 409);
+    EXPECT_THAT(reply.text, HasSubstr(fmt::format("since revision {}: it is at {} now", now - 1, now)));
+    EXPECT_FALSE(Json::parse(reply.text).contains("index")) << "no edit is wrong";
+  }
+  EXPECT_TRUE(inventory().switches.empty());
+  EXPECT_EQ(batch(edits, /*dry_run=*/false, now).status, 200);
+
+  other_host_edits_before_the_commit();
+  EXPECT_EQ(batch(whole_vm(), /*dry_run=*/false, now + 1).status, 409) << "it was right when it came";
+  EXPECT_TRUE(inventory().switches.contains("Other"));
+  EXPECT_TRUE(inventory().vms.empty());
+}
+
+TEST_F(BatchTest, ALostAnswerOfTheStoreIsToldAsSuch) {
+  member_.store->lose_next_answer();
+  const Reply reply = batch(whole_setup());
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_THAT(reply.text, HasSubstr("the change may or may not have been made"));
+  EXPECT_TRUE(inventory().vms.contains("VM-01")) << "all of it, here";
+}
+
+TEST_F(BatchTest, ADryRunIsRefusedWhereTheBatchWouldBe) {
+  member_.cluster->put("config/vm/VM-01", "[of another version");
+  for (const bool dry_run : {true, false}) {
+    const Reply reply = batch(whole_vm(), dry_run);
+    EXPECT_EQ(reply.status, 409) << dry_run;
+    EXPECT_THAT(reply.text, HasSubstr("config/vm/VM-01")) << dry_run;
+  }
+  member_.store->go_away("connection refused");
+  EXPECT_EQ(batch(whole_setup(), /*dry_run=*/true).status, 503);
 }
 
 TEST_F(BatchTest, EachRefusalHasTheStatusOfItsEdit) {

@@ -116,6 +116,7 @@ struct BatchEdit {
 struct BatchBody {
   std::vector<BatchEdit> edits;
   bool dry_run = false;
+  std::optional<std::uint64_t> revision;
 };
 
 // The body of another request, kept as JSON text.
@@ -150,7 +151,9 @@ inline constexpr auto kObject<api::BatchBody> = request(
     field("edits", &api::BatchBody::edits, ListRule<ObjectRule<api::BatchEdit>>{{}, api::kBatchEditsMax})
         .required(),
     field("dry_run", &api::BatchBody::dry_run)
-        .noted(R"("default": false, "description": "Nothing is changed")"));
+        .noted(R"("default": false, "description": "Nothing is changed")"),
+    field("revision", &api::BatchBody::revision)
+        .noted(R"("description": "Refused with 409 if the configuration has another one; default: any")"));
 
 template <>
 inline constexpr auto kObject<api::Nothing> = request("Nothing");

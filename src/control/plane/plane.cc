@@ -160,6 +160,15 @@ struct Plane::Impl final : StoreObserver {
     return edit_in_turn(edit, lock);
   }
 
+  Result<void> rehearse(const Edit& edit) {
+    std::unique_lock lock(mutex_);
+    if (!connected_ || !filled_) return away();
+    const Base base = base_of(mirror_);
+    lock.unlock();
+    if (auto planned = plan(edit, base); !planned) return Failure(std::move(planned).error());
+    return {};
+  }
+
   // While it exists, this thread is the one that edits. An exception ends it, too.
   class Turn {
    public:
@@ -206,14 +215,14 @@ struct Plane::Impl final : StoreObserver {
                             store_->description(), kAttempts));
   }
 
-  // Runs the edit on the base and commits the result as the next revision.
-  Result<Tried> try_edit(const Edit& edit, const Base& base) {
+  // Runs the edit on the base. Returns what makes its result the next revision; nullopt: it changes nothing.
+  Result<std::optional<Transaction>> plan(const Edit& edit, const Base& base) {
     Inventory next = *base.inventory;
     const std::uint64_t cluster_id = next.cluster_id == 0 ? random_id() : next.cluster_id;
     next.cluster_id = cluster_id;
     if (auto edited = edit(next); !edited) return Failure(std::move(edited).error());
     next.cluster_id = base.inventory->cluster_id;
-    if (next == *base.inventory) return Tried::kNothingToDo;
+    if (next == *base.inventory) return std::nullopt;
     next.cluster_id = cluster_id;
     next.revision = base.inventory->revision + 1;
     Transaction transaction;
@@ -227,7 +236,14 @@ struct Plane::Impl final : StoreObserver {
                                 store_->description(), change.key));
       }
     }
-    auto committed = store_->commit(transaction);
+    return transaction;
+  }
+
+  Result<Tried> try_edit(const Edit& edit, const Base& base) {
+    auto planned = plan(edit, base);
+    if (!planned) return Failure(std::move(planned).error());
+    if (!*planned) return Tried::kNothingToDo;
+    auto committed = store_->commit(**planned);
     if (!committed) return Failure(std::move(committed).error());
     return *committed == Commit::kCommitted ? Tried::kCommitted : Tried::kConflict;
   }
@@ -379,6 +395,10 @@ StoreState Plane::store_state() const {
 
 Result<void> Plane::edit(const Edit& edit) {
   return impl_->edit(edit);
+}
+
+Result<void> Plane::rehearse(const Edit& edit) {
+  return impl_->rehearse(edit);
 }
 
 void Plane::set_live(std::string key, std::string value, std::string account, std::string replaces) {

@@ -72,6 +72,8 @@ class Plane {
   // edit's own; those of Store::commit(); kConflict: the edit changes a record that this version does not
   // understand; kUnavailable: the store cannot be reached, or other edits came first too often.
   Result<void> edit(const Edit& edit);
+  // Runs `edit` on a copy of the inventory, and commits nothing. Errors: as edit() would have them now.
+  Result<void> rehearse(const Edit& edit);
 
   // Keeps a live record of this host in the store while this process lives. A second call replaces the value.
   // Returns at once. If another host holds the key (a GID, a powered-on VM), the plane logs that and tries

@@ -101,6 +101,28 @@ TEST_F(PlaneTest, CommitsNothingWhenNothingChangesOrTheEditRefuses) {
   EXPECT_TRUE(cluster_->committed().empty());
 }
 
+TEST_F(PlaneTest, ARehearsalAnswersAsTheEditWouldAndCommitsNothing) {
+  cluster_->put("config/host/esx-09", "[not a host");
+  const Member member(cluster_);
+  bool ran = false;
+  EXPECT_TRUE(member.plane->rehearse([&](Inventory& inventory) {
+    ran = true;
+    return edits::add_host(inventory, "esx-01");
+  }));
+  EXPECT_TRUE(ran);
+  for (const auto& edit : {add_host("esx-09"), add_host("no name")}) {
+    const auto tried = member.plane->rehearse(edit);
+    ASSERT_FALSE(tried);
+    EXPECT_EQ(tried.error().message, member.plane->edit(edit).error().message);
+  }
+  member.store->go_away("connection refused");
+  const auto away = member.plane->rehearse(add_host("esx-01"));
+  ASSERT_FALSE(away);
+  EXPECT_EQ(away.error().kind, ErrorKind::kUnavailable);
+  EXPECT_TRUE(cluster_->committed().empty());
+  EXPECT_TRUE(member.plane->inventory()->hosts.empty());
+}
+
 TEST_F(PlaneTest, AnEditThatThrowsEndsItsTurn) {
   const Member member(cluster_);
   EXPECT_THROW(static_cast<void>(member.plane->edit(

@@ -18,15 +18,19 @@ const dvs = { name: 'DSwitch', uplinks: ['uplink1', 'uplink2'], portgroups: [], 
 function stage({ refuse = () => undefined, hosts = [host('esx-01')] } = {}) {
   document.body.replaceChildren();
   const place = document.body.appendChild(document.createElement('div'));
-  const stage = { rehearsed: [], made: [], gate: Promise.resolve() };
+  const stage = { rehearsed: [], made: [], gate: Promise.resolve(), revision: 1 };
   const answer = async (edits, told) => {
     told.push(edits);
     await stage.gate;
     const refusal = refuse(edits);
     if (refusal) throw refusal;
-    return { revision: 1, changes: [], answers: [] };
+    return { revision: stage.revision, changes: [{ kind: 'vm', name: `VM of revision ${stage.revision}`, change: 'added', members: [] }], answers: [] };
   };
-  stage.store = { cannot_edit: '', data: { hosts, dvs: [dvs], vms: [] }, rehearse: (edits) => answer(edits, stage.rehearsed), edit: (_, __, edits) => answer(edits, stage.made) };
+  const edit = async (_, __, edits, revision) => {
+    if (revision !== undefined && revision !== stage.revision) throw new Refusal('the configuration has changed', 409);
+    await answer(edits, stage.made);
+  };
+  stage.store = { cannot_edit: '', data: { hosts, dvs: [dvs], vms: [] }, rehearse: (edits) => answer(edits, stage.rehearsed), edit };
   stage.redraw = () => { render(draw(), place); after_draw(); };
   use(stage.store, stage.redraw);
   return stage;
@@ -127,6 +131,22 @@ test('Finish makes the edits that the last step shows, whatever the store says s
   await ended();
   equal(made, [rehearsed.at(-1)]);
   equal(made[0].map((edit) => edit.path), ['/v1/dvs/DSwitch/hosts/esx-01']);
+});
+
+test('an edit of somebody else before Finish shows what these edits change now', async () => {
+  const played = stage();
+  new_switch();
+  for (let times = 0; times < 3; times += 1) await click('Next');
+  equal([step(), document.querySelector('dialog .modal-body').innerText.includes('VM of revision 1')], ['Ready to complete', true]);
+  played.revision = 2;
+  await click('Finish');
+  equal([step(), refusal(), document.querySelector('dialog .modal-body').innerText.includes('VM of revision 2')], ['Ready to complete', 'the configuration has changed', true]);
+  equal(document.activeElement.className, 'alert alert-danger');
+  equal(played.made, []);
+  await click('Finish');
+  await ended();
+  equal(played.made.length, 1);
+  location.hash = '';
 });
 
 test('Add and Manage Hosts is about the hosts that were there when it opened', async () => {
