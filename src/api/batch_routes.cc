@@ -38,13 +38,17 @@ Reply run(const Router& router, const BatchEdit& edit, const Draft& draft) {
 }
 
 // Runs the edits in turn. Returns the refusal of the first that is refused, and adds the others' answers to
-// `answers`.
+// `answers`; null for those that are too long together, because an edit of a large switch is answered with
+// all of it.
 std::optional<Reply> run_all(const Router& router, const std::vector<BatchEdit>& edits, const Draft& draft,
                              std::vector<Json>& answers) {
+  std::size_t left = kBatchAnswersBytesMax;
   for (std::size_t i = 0; i < edits.size(); ++i) {
     const Reply reply = run(router, edits[i], draft);
     if (reply.status != 200) return refuse_edit(reply, i, shown(edits[i]));
-    answers.push_back(Json::parse(reply.text));
+    const bool fits = reply.text.size() <= left;
+    answers.push_back(fits ? Json::parse(reply.text) : Json());
+    left = fits ? left - reply.text.size() : 0;
   }
   return std::nullopt;
 }

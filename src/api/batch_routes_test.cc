@@ -248,6 +248,28 @@ TEST_F(BatchTest, HasLimits) {
   EXPECT_LT(long_path.text.size(), 300U) << "a refusal shows the start of the path";
 }
 
+// Each edit of a switch is answered with all of it.
+TEST_F(BatchTest, AnswersHaveALimitTogether) {
+  ASSERT_EQ(batch(Json::array({edit("POST", "/v1/dvs", {{"name", "DSwitch"}})})).status, 200);
+  Reply reply;
+  for (std::size_t round = 0; round < 3; ++round) {
+    Json edits = Json::array();
+    for (std::size_t i = 0; i < kBatchEditsMax; ++i) {
+      const std::string path =
+          "/v1/dvs/DSwitch/portgroups/" + std::string(56, 'p') + std::to_string(round * kBatchEditsMax + i);
+      edits.push_back(edit("PUT", path.c_str(), {{"vlan", 5}}));
+    }
+    reply = batch(edits);
+    ASSERT_EQ(reply.status, 200) << reply.text;
+  }
+  const Json answers = Json::parse(reply.text)["answers"];
+  EXPECT_EQ(answers.size(), kBatchEditsMax);
+  EXPECT_EQ(answers.front()["name"], "DSwitch");
+  EXPECT_TRUE(answers.back().is_null());
+  EXPECT_LT(answers.dump().size(), kBatchAnswersBytesMax + 1000);
+  EXPECT_EQ(inventory().switches.at("DSwitch").portgroups.size(), 3 * kBatchEditsMax) << "all are made";
+}
+
 TEST_F(BatchTest, IsRefusedWhileTheStoreIsAway) {
   member_.store->go_away("connection refused");
   EXPECT_EQ(batch(whole_setup()).status, 503);

@@ -103,7 +103,8 @@ struct Upgrade {
 };
 
 inline constexpr std::size_t kBatchEditsMax = 64;
-inline constexpr int kBatchDepthMax = kBodyDepthMax + 3;  // bodies of edits in a list in an object
+inline constexpr std::size_t kBatchAnswersBytesMax = 1U << 20;  // of all answers to a batch's edits together
+inline constexpr int kBatchDepthMax = kBodyDepthMax + 3;        // bodies of edits in a list in an object
 
 enum class EditMethod : std::uint8_t { kPost, kPut, kPatch, kDelete };
 
