@@ -4,7 +4,6 @@
 
 #include "preload/channel.h"
 #include "preload/held.h"
-#include "preload/memory_file.h"
 #include "preload/pool.h"
 #include "preload/raw.h"
 #include "preload/sharing.h"
@@ -19,11 +18,18 @@ static pid_t owner;  // the process whose descriptors these are
 
 // A child of vfork() shares this memory until it executes a program, but its descriptors are its own.
 static bool is_owner(void) {
-  return syscall(SYS_getpid) == owner;
+  return syscall(SYS_getpid) == __atomic_load_n(&owner, __ATOMIC_ACQUIRE);
 }
 
 bool descriptor_was_ours(int fd) {
-  return is_maybe_ours(fd) && __atomic_load_n(&table[fd], __ATOMIC_ACQUIRE) != NULL;
+  return is_maybe_ours(fd) && __atomic_load_n(&table[fd], __ATOMIC_ACQUIRE) != NULL && is_owner();
+}
+
+bool descriptors_were_ours(unsigned first, unsigned last) {
+  for (unsigned fd = first; fd <= last && is_maybe_ours((int)fd); ++fd) {
+    if (descriptor_was_ours((int)fd)) return true;
+  }
+  return false;
 }
 
 struct descriptor* descriptor_of(int fd) {
@@ -52,7 +58,7 @@ static void set_number(int fd, struct descriptor* descriptor) {
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {
   struct stat status;
   if (fd < 0 || fd >= kNumbers || raw_fstat(fd, &status) != 0) return NULL;
-  owner = (pid_t)syscall(SYS_getpid);
+  __atomic_store_n(&owner, (pid_t)syscall(SYS_getpid), __ATOMIC_RELEASE);
   descriptor_drop(fd);
   struct descriptor* const added = pool_take(sizeof *added);
   if (added == NULL) return NULL;
@@ -68,7 +74,7 @@ struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {
 }
 
 void descriptor_copy(int from, int to) {
-  if ((!is_maybe_ours(from) && !is_maybe_ours(to)) || !is_owner()) return;
+  if (!descriptor_was_ours(from) && !descriptor_was_ours(to)) return;
   struct descriptor* const copied = descriptor_of(from);
   descriptor_drop(to);
   if (copied == NULL || to < 0 || to >= kNumbers) return;
@@ -80,8 +86,10 @@ static void close_file(struct descriptor* file) {
   own_file_close(&file->doorbells);
   channel_prepare(PVRDMA_WIRE_CLOSE_FILE)->request.file = file->number;
   channel_ask(-1);
+  uint64_t start;
+  uint64_t length;
+  while (held_take_mr(file->number, &start, &length)) unshare_range(start, length);
   held_remove_file(file->number);
-  unshare_range(0, UINTPTR_MAX - 2 * kPageBytes);  // what its regions have left
 }
 
 static void close_cm_file(const struct descriptor* file) {
@@ -90,7 +98,7 @@ static void close_cm_file(const struct descriptor* file) {
 }
 
 void descriptor_drop(int fd) {
-  if (!descriptor_was_ours(fd) || !is_owner()) return;
+  if (!descriptor_was_ours(fd)) return;
   struct descriptor* const dropped = table[fd];
   set_number(fd, NULL);
   if (--dropped->uses != 0) return;

@@ -31,9 +31,12 @@ static inline bool is_maybe_ours(int fd) {
   return fd <= __atomic_load_n(&highest_descriptor, __ATOMIC_ACQUIRE) && fd >= 0;
 }
 
-// True if the number was ours when it was last seen. A number that is not cannot become ours while it is
-// open, so its close() need not wait for the lock.
+// True if the number was ours when it was last seen, and this process is no child of vfork(), whose parent
+// may wait for it with the lock. A number that is not ours cannot become so while it is open, so its close()
+// needs no lock.
 bool descriptor_was_ours(int fd);
+// The same for any of [first, last].
+bool descriptors_were_ours(unsigned first, unsigned last);
 // Returns NULL if the number is not ours (any more).
 struct descriptor* descriptor_of(int fd);
 // Returns a number that means the descriptor of this generation, or -1 if it is closed.

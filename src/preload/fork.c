@@ -4,12 +4,15 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "preload/channel.h"
 #include "preload/descriptors.h"
 #include "preload/held.h"
 #include "preload/locks.h"
 #include "preload/memory_file.h"
+#include "preload/next.h"
+#include "preload/other_stack.h"
 #include "preload/raw.h"
 #include "preload/sharing.h"
 
@@ -44,12 +47,14 @@ static void wait_for_child(void) {
 }
 
 static void start_afresh(void) {
+  channel_forget();  // first, because the copying needs free descriptors
+  if (copied[0] >= 0) raw_close(copied[0]);
+  copied[0] = -1;
   unshare_all();
   if (copied[1] >= 0) syscall(SYS_write, copied[1], "", 1);
   close_both();
   memory_forget();
   descriptors_forget();
-  channel_forget();
   held_forget();
   renew_lock();
 }
@@ -59,4 +64,18 @@ void watch_forks(void) {
   if (watched) return;
   watched = true;
   pthread_atfork(prepare, wait_for_child, start_afresh);
+}
+
+static void fork_here(void* result) {
+  *(pid_t*)result = NEXT(fork)();
+}
+
+// Until the child has its copies, it has its parent's stack where that is registered. So the two would overwrite each
+// other's calls; on another stack they have copies from the beginning.
+EXPORTED pid_t fork(void) {
+  if (!stack_is_shared()) return NEXT(fork)();
+  pid_t result;
+  if (run_on_other_stack(fork_here, &result, false)) return result;
+  errno = ENOMEM;
+  return -1;
 }

@@ -79,13 +79,19 @@ static bool was_called(const struct called* called, int id) {
   return false;
 }
 
+// The list of threads is no snapshot: it may leave out some when one ends. The number of threads is in the folder's count
+// of links. Returns -1 if it is not known.
+static int count_others(int folder) {
+  struct stat status;
+  return raw_fstat(folder, &status) == 0 ? (int)status.st_nlink - 3 : -1;  // the folder's own two, and this thread
+}
+
 // Calls each thread that was not called yet. Returns how many other threads there are, or -1.
 static int call_threads(int signal_number, struct called* called, bool* found_new) {
   const int folder = raw_openat(AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (folder < 0) return -1;
   const int process = (int)syscall(SYS_getpid);
   const int self = (int)syscall(SYS_gettid);
-  int others = 0;
   *found_new = false;
   char entries[4096] __attribute__((aligned(8)));
   long got;
@@ -94,21 +100,20 @@ static int call_threads(int signal_number, struct called* called, bool* found_ne
       const struct directory_entry* const entry = (const struct directory_entry*)(const void*)(entries + at);
       at += entry->bytes;
       const int id = (int)strtol(entry->name, NULL, 10);
-      if (id == 0 || id == self) continue;
-      ++others;
-      if (was_called(called, id)) continue;
+      if (id == 0 || id == self || was_called(called, id)) continue;
       if (called->count == kThreadsMax) {
         got = -1;
         break;
       }
       *found_new = true;
-      called->ids[called->count++] = id;
-      syscall(SYS_tgkill, process, id, signal_number);  // it may have ended
+      const bool queued = syscall(SYS_tgkill, process, id, signal_number) == 0 || errno == ESRCH;
+      if (queued) called->ids[called->count++] = id;  // else there is no room for a signal now
     }
     if (got < 0) break;
   }
+  const int others = got < 0 ? -1 : count_others(folder);
   raw_close(folder);
-  return got < 0 ? -1 : others;
+  return others;
 }
 
 static uint64_t now_ms(void) {
@@ -117,7 +122,7 @@ static uint64_t now_ms(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// A halted thread neither ends nor starts another, so all are halted once a look finds no new one.
+// A halted thread neither ends nor starts another, so all are halted when as many wait as there are.
 static int wait_for_threads(int signal_number, struct called* called) {
   const struct timespec look_again = {.tv_nsec = 1000000};
   const uint64_t end = now_ms() + kAnswerMs;
@@ -126,7 +131,7 @@ static int wait_for_threads(int signal_number, struct called* called) {
     bool found_new;
     const int others = call_threads(signal_number, called, &found_new);
     if (others < 0) return ENOMEM;
-    if (!found_new && (seen & 0xFFFF) >= (uint32_t)others) return 0;
+    if (!found_new && (seen & 0xFFFF) == (uint32_t)others) return 0;
     if (now_ms() > end) return ETIMEDOUT;
     futex(&waiting, FUTEX_WAIT, seen, &look_again);
   }
@@ -134,8 +139,9 @@ static int wait_for_threads(int signal_number, struct called* called) {
 
 int halt_threads(void) {
   const int signal_number = our_signal();
+  if (signal_number == 0) return ENOMEM;
   struct called called = {.ids = pool_take(kThreadsMax * sizeof(int))};
-  if (signal_number == 0 || called.ids == NULL) return ENOMEM;
+  if (called.ids == NULL) return ENOMEM;
   const uint32_t number = halt + 1;
   __atomic_store_n(&waiting, number << 16, __ATOMIC_SEQ_CST);
   __atomic_store_n(&halt, number, __ATOMIC_SEQ_CST);

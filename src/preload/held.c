@@ -74,6 +74,19 @@ void held_remove(struct held* held) {
   pool_give(held, bytes_of(held->run_count));
 }
 
+bool held_take_mr(uint32_t file, uint64_t* start, uint64_t* length) {
+  for (int i = 0; i < kBuckets; ++i) {
+    for (struct held* held = buckets[i]; held != NULL; held = held->next) {
+      if (held->file != file || held->kind != kMr) continue;
+      *start = held->start;
+      *length = held->length;
+      held_remove(held);
+      return true;
+    }
+  }
+  return false;
+}
+
 void held_remove_file(uint32_t file) {
   for (int i = 0; i < kBuckets; ++i) {
     struct held* next;

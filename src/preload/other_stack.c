@@ -1,22 +1,27 @@
 #include "preload/other_stack.h"
 
+#include <stdint.h>
 #include <ucontext.h>
 
 #include "preload/raw.h"
 
 enum {
-  kStackBytes = 65536,
+  kStackBytes = 1 << 20,
   kGrowthBytes = 262144,
 };
 
-// Not on the stack, which is exchanged meanwhile.
-static ucontext_t caller;
-static ucontext_t callee;
-static void (*pending_function)(void*);
-static void* pending_argument;
+// At the start of the other stack, so that any number of threads may have one, and the child of a fork its own.
+struct crossing {
+  ucontext_t caller;
+  ucontext_t callee;
+  void (*function)(void*);
+  void* argument;
+};
 
-static void call_pending(void) {
-  pending_function(pending_argument);
+// makecontext() passes integers.
+static void call_pending(unsigned high, unsigned low) {
+  const struct crossing* const crossing = (void*)((uintptr_t)high << 32 | low);  // NOLINT
+  crossing->function(crossing->argument);
 }
 
 static __attribute__((noinline)) void grow_stack(void) {
@@ -25,17 +30,19 @@ static __attribute__((noinline)) void grow_stack(void) {
 }
 
 bool run_on_other_stack(void (*function)(void*), void* argument, bool grow) {
-  void* const stack = raw_mmap(NULL, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (stack == MAP_FAILED) return false;
+  struct crossing* const crossing =
+      raw_mmap(NULL, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (crossing == MAP_FAILED) return false;
   if (grow) grow_stack();
-  getcontext(&callee);
-  callee.uc_stack.ss_sp = stack;
-  callee.uc_stack.ss_size = kStackBytes;
-  callee.uc_link = &caller;
-  pending_function = function;
-  pending_argument = argument;
-  makecontext(&callee, call_pending, 0);
-  swapcontext(&caller, &callee);
-  raw_munmap(stack, kStackBytes);
+  crossing->function = function;
+  crossing->argument = argument;
+  getcontext(&crossing->callee);
+  crossing->callee.uc_stack.ss_sp = crossing + 1;
+  crossing->callee.uc_stack.ss_size = kStackBytes - sizeof *crossing;
+  crossing->callee.uc_link = &crossing->caller;
+  const uintptr_t at = (uintptr_t)crossing;
+  makecontext(&crossing->callee, (void (*)(void))call_pending, 2, (unsigned)(at >> 32), (unsigned)at);
+  swapcontext(&crossing->caller, &crossing->callee);
+  raw_munmap(crossing, kStackBytes);
   return true;
 }

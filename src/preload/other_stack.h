@@ -1,5 +1,4 @@
-// Runs a function on a stack of its own: a function cannot copy the stack that it runs on. Thread: under
-// lock.
+// Runs a function on a stack of its own: a function cannot copy the stack that it runs on. Thread: any.
 #pragma once
 
 #include <stdbool.h>

@@ -167,26 +167,29 @@ static bool add_own_part(const struct mapping* mapping, void* context) {
   return add_part(mapping, parts);
 }
 
-// Exchanges the longest pieces that nothing pins.
-static void unshare_part(const struct part* part) {
+// Exchanges the longest pieces that nothing pins. Returns false if one cannot be exchanged: others could not either, and
+// each attempt may take seconds.
+static bool unshare_part(const struct part* part) {
   uintptr_t at = part->start;
   while (at < part->end) {
     uintptr_t end = at;
     while (end < part->end && !memory_is_pinned(part->offset + (end - part->start))) end += kPageBytes;
     if (end > at && (part->protection & PROT_READ)) {
       struct exchange_pages job = {.at = at, .bytes = end - at, .protection = part->protection};
-      const int error = exchange_on_fitting_stack(&job);
-      if (error == 0) memory_give(part->offset + (at - part->start), end - at);
+      if (exchange_on_fitting_stack(&job) != 0) return false;
+      memory_give(part->offset + (at - part->start), end - at);
     }
     at = end + kPageBytes;
   }
+  return true;
 }
 
 void unshare_range(uintptr_t start, uint64_t length) {
   struct parts parts;
   if (find_parts(start, length, &parts) != 0) return;
   visit_mappings(parts.start, parts.end, add_own_part, &parts);
-  for (size_t i = 0; i < parts.count; ++i) unshare_part(&parts.list[i]);
+  for (size_t i = 0; i < parts.count && unshare_part(&parts.list[i]); ++i) {
+  }
   drop_parts(&parts);
 }
 
@@ -204,13 +207,28 @@ static void copy_part(const struct part* part) {
 void unshare_all(void) {
   if (memory_fd() < 0) return;
   struct parts parts = {.end = UINTPTR_MAX, .list = pool_take(kPartsMax * sizeof parts.list[0])};
-  if (parts.list == NULL) return;
+  int error = parts.list == NULL ? ENOMEM : 0;
   do {
     parts.start = parts.covered;
     parts.count = 0;
     parts.error = 0;
-    visit_mappings(parts.start, parts.end, add_own_part, &parts);
+    if (error == 0) error = visit_mappings(parts.start, parts.end, add_own_part, &parts);
     for (size_t i = 0; i < parts.count; ++i) copy_part(&parts.list[i]);
   } while (parts.error == ENOMEM);
-  drop_parts(&parts);
+  if (error != 0) log_line(true, "this child of a fork shares memory with its parent: %s", strerror(error));
+  if (parts.list != NULL) drop_parts(&parts);
+}
+
+static bool find_shared(const struct mapping* mapping, void* found) {
+  *(bool*)found = memory_is_mapped_by(mapping);
+  return !*(bool*)found;
+}
+
+bool stack_is_shared(void) {
+  if (memory_fd() < 0) return false;
+  const uintptr_t below = 65536;  // what fork() and its handlers may use
+  const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  bool found = false;
+  visit_mappings(here - below, here + 1, find_shared, &found);
+  return found;
 }

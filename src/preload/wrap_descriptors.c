@@ -130,7 +130,7 @@ EXPORTED int close(int fd) {
 }
 
 EXPORTED int close_range(unsigned first, unsigned last, int flags) {
-  if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && first <= INT32_MAX && is_maybe_ours((int)first)) {
+  if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && first <= INT32_MAX && descriptors_were_ours(first, last)) {
     lock();
     descriptors_drop_range(first, last);
     unlock();

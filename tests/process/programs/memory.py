@@ -165,6 +165,19 @@ def own_stack_beside_a_thread(pd: PD) -> None:
     thread.join()
 
 
+def fork_on_a_registered_stack(pd: PD) -> None:
+    """Parent and child do not run on each other's stack."""
+    with open("/proc/self/maps") as maps:
+        stack = next(line for line in maps if "[stack]" in line)
+    start, end = (int(each, 16) for each in stack.split()[0].split("-"))
+    with MR(pd, end - start, ACCESS, address=start):
+        for number in range(20):
+            child = os.fork()
+            if child == 0:
+                os._exit(number)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == number
+
+
 def small_stack(pd: PD) -> None:
     """The stack of a thread that has little of it."""
     attributes = (ctypes.c_char * 64)()
