@@ -67,6 +67,10 @@ export class Dialog {
     changed();
   }
 
+  redraw() {
+    changed();
+  }
+
   draw() {
     const why_not = store.cannot_edit;
     return html`<dialog class=${this.kind} aria-labelledby="dialog-title" @cancel=${(event) => this.busy && event.preventDefault()} @close=${() => this.#closed()}>

@@ -39,7 +39,7 @@ class Wizard extends Dialog {
 
   #draw_ready() {
     const { changes, answers, commands } = this.#ready;
-    const refusals = [...new Set(answers.map((answer) => answer.power_on_refusal).filter(Boolean))];
+    const refusals = [...new Set(answers.map((answer) => answer?.power_on_refusal).filter(Boolean))];
     return html`${changes_of(changes)}
       ${refusals.map((sentence) => box('warning', sentence))}
       ${lines(commands)}`;
@@ -74,7 +74,7 @@ class Wizard extends Dialog {
     this.#ready = { ...this.#ready, ...outcome };
     this.refusal = refusal;
     this.wants_focus = '.alert';
-    this.set('step', this.#at);  // draws
+    this.redraw();
   }
 
   #go(to) {
@@ -82,6 +82,6 @@ class Wizard extends Dialog {
     this.refusal = null;
     this.refused_field = '';
     this.wants_focus = 'h2';
-    this.set('step', to);  // draws
+    this.redraw();
   }
 }

@@ -6,11 +6,12 @@
 #include <fmt/core.h>
 #include <netinet/in.h>
 
+#include "base/mapped_address.h"
+
 namespace pvrdma {
 namespace {
 
 constexpr std::size_t kV4Bytes = 4;
-constexpr std::array<std::uint8_t, 12> kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 }  // namespace
 

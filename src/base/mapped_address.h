@@ -5,17 +5,29 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "base/ip_address.h"
 
 namespace pvrdma {
 
-inline std::array<std::uint8_t, 16> mapped_address(const IpAddress& address) {
-  if (address.is_v6()) return address.raw();
+// What stands before the 4 bytes of an IPv4 address.
+inline constexpr std::array<std::uint8_t, 12> kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+inline bool is_mapped(const std::array<std::uint8_t, 16>& bytes) {
+  return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), bytes.begin());
+}
+
+// `address` has the 4 bytes of an IPv4 address, in network order.
+inline std::array<std::uint8_t, 16> mapped_ipv4(const void* address) {
   std::array<std::uint8_t, 16> bytes{};
-  bytes[10] = bytes[11] = 0xff;
-  std::copy_n(address.raw().begin(), 4, bytes.begin() + 12);
+  std::copy(kMappedPrefix.begin(), kMappedPrefix.end(), bytes.begin());
+  std::memcpy(bytes.data() + kMappedPrefix.size(), address, bytes.size() - kMappedPrefix.size());
   return bytes;
+}
+
+inline std::array<std::uint8_t, 16> mapped_address(const IpAddress& address) {
+  return address.is_v6() ? address.raw() : mapped_ipv4(address.raw().data());
 }
 
 }  // namespace pvrdma

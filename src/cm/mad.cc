@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mapped_address.h"
 #include "base/network_order.h"
 
 namespace pvrdma::cm {
@@ -13,8 +14,6 @@ constexpr std::uint8_t kClassVersion = 2;
 constexpr std::uint8_t kMethodSend = 3;
 constexpr std::size_t kHeaderBytes = 24;
 constexpr std::uint64_t kTcpService = 0x0000'0000'0106'0000;
-constexpr Gid kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-constexpr std::size_t kMappedPrefixBytes = 12;
 
 enum Attribute : std::uint16_t {
   kReq = 16,
@@ -281,24 +280,19 @@ Mad build(const Message& message) {
   return mad;
 }
 
-bool is_ipv4(const Gid& gid) {
-  return std::equal(gid.begin(), gid.begin() + kMappedPrefixBytes, kMappedPrefix.begin());
-}
-
 namespace {
 
 // IPv4 addresses lie in the last 4 of 16 bytes, behind zeros.
 Gid take_address(NetworkReader& in, bool v4) {
   Gid gid;
   in.take_bytes(gid.data(), gid.size());
-  if (v4) std::copy_n(kMappedPrefix.begin(), kMappedPrefixBytes, gid.begin());
-  return gid;
+  return v4 ? mapped_ipv4(gid.data() + kMappedPrefix.size()) : gid;
 }
 
 void put_address(NetworkWriter& out, const Gid& gid, bool v4) {
   if (v4) {
-    out.zeros(kMappedPrefixBytes);
-    out.put_bytes(gid.data() + kMappedPrefixBytes, gid.size() - kMappedPrefixBytes);
+    out.zeros(kMappedPrefix.size());
+    out.put_bytes(gid.data() + kMappedPrefix.size(), gid.size() - kMappedPrefix.size());
   } else {
     out.put_bytes(gid.data(), gid.size());
   }
@@ -319,7 +313,7 @@ std::optional<IpHeader> parse_ip_header(const PrivateData<kReqPrivateBytes>& dat
 }
 
 void put_ip_header(const IpHeader& header, PrivateData<kReqPrivateBytes>& data) {
-  const bool v4 = is_ipv4(header.destination);
+  const bool v4 = is_mapped(header.destination);
   NetworkWriter out(data);
   out.zeros(1);
   out.put(bits(v4 ? 4 : 6, 4, 4));

@@ -20,6 +20,11 @@ inline constexpr std::size_t kMadBytes = 256;
 using Mad = std::array<std::byte, kMadBytes>;
 using Gid = std::array<std::uint8_t, 16>;
 
+// What every path of RoCE has.
+inline constexpr std::uint16_t kDefaultPkey = 0xffff;
+inline constexpr std::uint8_t kHopLimit = 64;
+inline constexpr std::uint8_t kPacketLifetime = 16;  // ib_time()
+
 // Which message a REJ or an MRA answers.
 enum class About : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 
@@ -141,8 +146,6 @@ struct IpHeader {
 // Nothing: another version, or neither IPv4 nor IPv6.
 std::optional<IpHeader> parse_ip_header(const PrivateData<kReqPrivateBytes>& data);
 void put_ip_header(const IpHeader& header, PrivateData<kReqPrivateBytes>& data);
-
-bool is_ipv4(const Gid& gid);
 
 // The service id of a TCP port of an IP address, and back. Nothing: another kind of service.
 std::uint64_t service_of_port(std::uint16_t port);

@@ -5,23 +5,20 @@
 #include <cerrno>
 #include <fmt/core.h>
 
+#include "base/ib_time.h"
+#include "base/mapped_address.h"
+
 namespace pvrdma::cm {
 namespace {
 
 constexpr std::uint16_t kFirstFreePort = 32768;
 constexpr std::uint16_t kLastFreePort = 60999;
-constexpr std::uint8_t kPacketLifetime = 16;  // 4.096 us * 2^n
 constexpr std::uint8_t kAckDelay = 15;
-constexpr std::uint16_t kDefaultPkey = 0xffff;
-constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kPsnMask = 0xff'ffff;
 // An orphan's last message is repeated so often: the peer may be slow, and the wire lossy.
 constexpr std::uint8_t kOrphanRetries = 7;
 
-constexpr Duration time_of(std::uint8_t exponent) {
-  return Duration(std::int64_t{4096} << exponent);
-}
-constexpr Duration kTimewait = 2 * time_of(kPacketLifetime) + time_of(kAckDelay);
+constexpr Duration kTimewait = 2 * ib_time(kPacketLifetime) + ib_time(kAckDelay);
 
 Failure wrong_state(const char* what) {
   return fail(EINVAL, fmt::format("the id is in no state to {}", what));
@@ -110,7 +107,7 @@ void Manager::orphan(Handle id, Connection& connection, Instant now) {
   orphans_[connection.orphan_number] = id;
   accounts_.at(connection.program).orphans[connection.orphan_number] = id;
   if (connection.state != State::kDreqSent) return;
-  connection.response_time = std::min(connection.response_time, time_of(options_.timeout));
+  connection.response_time = std::min(connection.response_time, ib_time(options_.timeout));
   connection.retries_left = std::min(connection.retries_left, kOrphanRetries);
   set_deadline(id, connection, std::min(connection.deadline, now + connection.response_time));
 }
@@ -149,8 +146,8 @@ bool Manager::is_own(const Gid& ip) const {
 }
 
 std::optional<Gid> Manager::own_like(const Gid& ip) const {
-  const auto found =
-      std::ranges::find_if(options_.addresses, [&](const Gid& each) { return is_ipv4(each) == is_ipv4(ip); });
+  const auto found = std::ranges::find_if(options_.addresses,
+                                          [&](const Gid& each) { return is_mapped(each) == is_mapped(ip); });
   return found == options_.addresses.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -220,8 +217,8 @@ Result<> Manager::resolve(Handle id, const Endpoint& source, const Endpoint& des
   }
   if (!is_own(local.ip)) return fail(EADDRNOTAVAIL, "the source is none of the adapter's addresses");
   if (remote.ip == Gid{}) remote.ip = local.ip;
-  if (is_ipv4(local.ip) != is_ipv4(remote.ip)) return fail(EINVAL, "the addresses are of two families");
-  if (is_ipv4(remote.ip) && remote.ip[12] == 127)
+  if (is_mapped(local.ip) != is_mapped(remote.ip)) return fail(EINVAL, "the addresses are of two families");
+  if (is_mapped(remote.ip) && remote.ip[12] == 127)
     return fail(ENODEV, "loopback addresses belong to no adapter");
   if (!(*connection)->holds_port) {
     if (local.port == 0) {
@@ -278,7 +275,7 @@ Result<> Manager::connect(Handle id, const Parameters& own, std::span<const std:
   connection.ack_timeout = options_.ack_timeout;
   connection.retry_count = own.retry_count;
   connection.retries = options_.retries;
-  connection.response_time = time_of(options_.timeout);
+  connection.response_time = ib_time(options_.timeout);
   put_ip_header({connection.local.port, connection.local.ip, connection.remote.ip}, req.private_data);
   req.local_id = connection.local_id;
   req.service_id = service_of_port(connection.remote.port);

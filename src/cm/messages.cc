@@ -1,6 +1,7 @@
 // What the messages of peers do.
 #include <algorithm>
 
+#include "base/ib_time.h"
 #include "cm/manager.h"
 
 namespace pvrdma::cm {
@@ -13,7 +14,7 @@ constexpr std::uint8_t kServiceTimeout = 24;  // how long a program of either si
 constexpr std::uint8_t kReliableConnected = 0;
 
 Duration bounded_time(std::uint8_t exponent, std::uint8_t max) {
-  return Duration(std::int64_t{4096} << std::clamp(exponent, kTimeoutMin, max));
+  return ib_time(std::clamp(exponent, kTimeoutMin, max));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/read_at.h"
+
 namespace pvrdma::keep {
 namespace {
 
@@ -35,13 +37,8 @@ Result<std::vector<std::byte>> from_memory_file(const Fd& file, std::size_t most
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > most) return fail(E2BIG, fmt::format("it has {} bytes, more than {}", size, most));
   std::vector<std::byte> bytes(size);
-  std::size_t read = 0;
-  while (read < size) {
-    const ssize_t got = ::pread(file.get(), bytes.data() + read, size - read, static_cast<off_t>(read));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return fail_errno(got < 0 ? errno : EIO, "reading a file in memory");
-    read += static_cast<std::size_t>(got);
-  }
+  if (auto read = read_at(file.get(), bytes, 0, "a file in memory"); !read)
+    return Failure(std::move(read).error());
   return bytes;
 }
 

@@ -32,12 +32,7 @@ static int open_locked(int flags) {
 }
 
 int cm_open(int flags) {
-  lock();
-  const int fd = open_locked(flags);
-  unlock();
-  if (fd >= 0) return fd;
-  errno = -fd;
-  return -1;
+  return descriptor_open(open_locked, flags);
 }
 
 // A command between the program's memory and the exchange. The program's memory is touched without lock: if it is
@@ -118,37 +113,31 @@ static int wait_for_event(int fd) {
   return NEXT(recv)(fd, &byte, 1, MSG_PEEK) < 0 ? errno : 0;
 }
 
-// Executes the command on the file of the number `*fd`. `*generation` is that file's, or 0 for the first time. A file
-// that has it may have another number now, which `*fd` then becomes. Returns an errno value.
-static int execute_locked(int* fd, uint64_t* generation, struct call* call) {
+// Executes the command on the file of this generation. It may have another number than `*fd` now, which `*fd` then becomes;
+// -1: it was closed since the call began. Returns an errno value.
+static int execute_locked(int* fd, uint64_t generation, struct call* call) {
   const struct descriptor* file = descriptor_of(*fd);
-  if (*generation != 0 && (file == NULL || file->generation != *generation)) {
-    *fd = descriptor_number(*generation);
+  if (file == NULL || file->generation != generation) {
+    *fd = descriptor_number(generation);
     file = descriptor_of(*fd);
   }
-  if (file == NULL || file->kind != kCmFile) return EBADF;
-  *generation = file->generation;
-  return execute(file, call);
+  return file != NULL ? execute(file, call) : EBADF;
 }
 
-ssize_t cm_write(int fd, const void* bytes, size_t count) {
+ssize_t cm_write(int fd, uint64_t generation, const void* bytes, size_t count) {
   struct call call;
-  uint64_t generation = 0;
-  bool has_waited = false;
   int error = take_command(&call, bytes, count);
   while (error == 0) {
     lock();
-    error = execute_locked(&fd, &generation, &call);
+    error = execute_locked(&fd, generation, &call);
     unlock();
     if (error == 0) {
       give_response(&call);
       return (ssize_t)count;
     }
-    if (has_waited && fd < 0) wait_for_nothing();
-    if (error == EAGAIN && call.number == RDMA_USER_CM_CMD_GET_EVENT) {
-      error = wait_for_event(fd);
-      has_waited = true;
-    }
+    if (call.number != RDMA_USER_CM_CMD_GET_EVENT) break;
+    if (fd < 0) wait_for_nothing();
+    if (error == EAGAIN) error = wait_for_event(fd);
   }
   errno = error;
   return -1;

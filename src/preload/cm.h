@@ -9,5 +9,6 @@
 
 // As open().
 int cm_open(int flags);
-// As write(): one command. GET_EVENT waits for an event, unless the descriptor does not block.
-ssize_t cm_write(int fd, const void* bytes, size_t count);
+// As write() to the file of this generation: one command. GET_EVENT waits for an event, unless the descriptor
+// does not block; as in the kernel, it waits for ever if another thread closes the file meanwhile.
+ssize_t cm_write(int fd, uint64_t generation, const void* bytes, size_t count);

@@ -1,9 +1,11 @@
 #include "preload/descriptors.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "preload/channel.h"
 #include "preload/held.h"
+#include "preload/locks.h"
 #include "preload/pool.h"
 #include "preload/raw.h"
 #include "preload/sharing.h"
@@ -53,6 +55,15 @@ int descriptor_number(uint64_t generation) {
 static void set_number(int fd, struct descriptor* descriptor) {
   __atomic_store_n(&table[fd], descriptor, __ATOMIC_RELEASE);
   if (fd > highest_descriptor) __atomic_store_n(&highest_descriptor, fd, __ATOMIC_RELEASE);
+}
+
+int descriptor_open(int (*open_locked)(int flags), int flags) {
+  lock();
+  const int fd = open_locked(flags);
+  unlock();
+  if (fd >= 0) return fd;
+  errno = -fd;
+  return -1;
 }
 
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind) {

@@ -41,6 +41,9 @@ bool descriptors_were_ours(unsigned first, unsigned last);
 struct descriptor* descriptor_of(int fd);
 // Returns a number that means the descriptor of this generation, or -1 if it is closed.
 int descriptor_number(uint64_t generation);
+// Opens a file of ours under lock, as open() does: `open_locked` returns its number, or a negative errno
+// value.
+int descriptor_open(int (*open_locked)(int flags), int flags);
 // Takes an open number as ours. Returns NULL without memory, or if the number is too high.
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind);
 // `to` means the same as `from` now; if `from` is not ours, `to` is not either.

@@ -57,12 +57,7 @@ static int open_locked(int flags) {
 }
 
 int uverbs_open(int flags) {
-  lock();
-  const int fd = open_locked(flags);
-  unlock();
-  if (fd >= 0) return fd;
-  errno = -fd;
-  return -1;
+  return descriptor_open(open_locked, flags);
 }
 
 struct placing {

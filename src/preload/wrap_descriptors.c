@@ -33,7 +33,7 @@ EXPORTED int socket(int domain, int type, int protocol) {
 EXPORTED ssize_t write(int fd, const void* bytes, size_t count) {
   struct descriptor* const ours = descriptor_of(fd);
   if (ours != NULL && ours->kind == kUverbsFile) return uverbs_write(ours, bytes, count);
-  if (ours != NULL && ours->kind == kCmFile) return cm_write(fd, bytes, count);
+  if (ours != NULL && ours->kind == kCmFile) return cm_write(fd, ours->generation, bytes, count);
   return NEXT(write)(fd, bytes, count);
 }
 

@@ -5,8 +5,11 @@
 #include <fmt/core.h>
 #include <memory>
 #include <openssl/evp.h>
+#include <span>
 #include <unistd.h>
 #include <vector>
+
+#include "base/read_at.h"
 
 namespace pvrdma::ctl {
 namespace {
@@ -52,24 +55,17 @@ class Sha256 {
 
 Result<Digest> digest_of(int fd, std::uint64_t bytes, const std::string& file) {
   Sha256 sum;
-  std::vector<char> block(kBlockBytes);
+  std::vector<std::byte> block(kBlockBytes);
   std::uint64_t number = 0;
   while (true) {
     number = std::max(number, next_data(fd, number * kBlockBytes, bytes) / kBlockBytes);
     const std::uint64_t begin = number * kBlockBytes;
     if (begin >= bytes) break;
-    const auto size = static_cast<std::size_t>(std::min(kBlockBytes, bytes - begin));
-    for (std::size_t at = 0; at < size;) {
-      const ssize_t got = ::pread(fd, block.data() + at, size - at, static_cast<off_t>(begin + at));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return fail_errno(errno, "cannot read " + file);
-      if (got == 0) return fail(EIO, fmt::format("cannot read {}: it became shorter", file));
-      at += static_cast<std::size_t>(got);
-    }
-    if (std::any_of(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(size),
-                    [](char c) { return c != 0; })) {
+    const auto part = std::span(block).first(static_cast<std::size_t>(std::min(kBlockBytes, bytes - begin)));
+    if (auto read = read_at(fd, part, begin, file); !read) return Failure(std::move(read).error());
+    if (std::ranges::any_of(part, [](std::byte byte) { return byte != std::byte{0}; })) {
       sum.update(number);
-      sum.update(block.data(), size);
+      sum.update(part.data(), part.size());
     }
     ++number;
   }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/read_at.h"
 #include "pvrdmactl/checkpoint_digest.h"
 
 namespace pvrdma::ctl {
@@ -46,15 +47,10 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& file) 
   return {};
 }
 
-Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t size, const std::string& file) {
+Result<std::string> read_text(int fd, std::uint64_t offset, std::size_t size, const std::string& file) {
   std::string bytes(size, '\0');
-  for (std::size_t at = 0; at < size;) {
-    const ssize_t got = ::pread(fd, bytes.data() + at, size - at, static_cast<off_t>(offset + at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return cannot("read", file);
-    if (got == 0) return fail(EIO, fmt::format("cannot read {}: it became shorter", file));
-    at += static_cast<std::size_t>(got);
-  }
+  if (auto read = read_at(fd, std::as_writable_bytes(std::span(bytes)), offset, file); !read)
+    return Failure(std::move(read).error());
   return bytes;
 }
 
@@ -74,7 +70,7 @@ Result<Place> find_state(int fd, const std::string& file) {
   if (::fstat(fd, &found) != 0) return cannot("read", file);
   const auto size = static_cast<std::uint64_t>(found.st_size);
   if (!S_ISREG(found.st_mode) || size < kTrailerBytes) return no_checkpoint(file);
-  const auto end = read_at(fd, size - kTrailerBytes, kTrailerBytes, file);
+  const auto end = read_text(fd, size - kTrailerBytes, kTrailerBytes, file);
   if (!end) return Failure(end.error());
   if (end->ends_with(kMagicWithoutChecksum)) {
     return fail(EINVAL, fmt::format("{} was written by an earlier version of pvrdmactl, without a checksum: "
@@ -151,7 +147,7 @@ Result<std::string> read_state(const std::string& file) {
   if (!fd) return cannot("open", file);
   const auto place = find_state(fd.get(), file);
   if (!place) return Failure(place.error());
-  return read_at(fd.get(), place->begin, place->bytes, file);
+  return read_text(fd.get(), place->begin, place->bytes, file);
 }
 
 }  // namespace pvrdma::ctl

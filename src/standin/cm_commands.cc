@@ -5,14 +5,13 @@
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 
+#include "base/mapped_address.h"
 #include "standin/cm_file.h"
 
 namespace pvrdma::standin {
 namespace {
 
 constexpr std::uint8_t kPort = 1;
-constexpr std::uint16_t kDefaultPkey = 0xffff;
-constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint8_t kVendorOption = 35;  // a reason of a REJ that programs may give, too
 
 Failure too_short() {
@@ -31,14 +30,13 @@ std::optional<cm::Endpoint> endpoint_of(const sockaddr_in6& address) {
   sockaddr_in v4;
   std::memcpy(&v4, &address, sizeof(v4));
   if (v4.sin_addr.s_addr == INADDR_ANY) return endpoint;
-  endpoint.ip[10] = endpoint.ip[11] = 0xff;
-  std::memcpy(endpoint.ip.data() + 12, &v4.sin_addr, sizeof(v4.sin_addr));
+  endpoint.ip = mapped_ipv4(&v4.sin_addr);
   return endpoint;
 }
 
 sockaddr_in6 address_of(const cm::Endpoint& endpoint) {
   sockaddr_in6 address{};
-  if (!cm::is_ipv4(endpoint.ip) && endpoint.ip != cm::Gid{}) {
+  if (!is_mapped(endpoint.ip) && endpoint.ip != cm::Gid{}) {
     address.sin6_family = AF_INET6;
     address.sin6_port = htons(endpoint.port);
     std::copy(endpoint.ip.begin(), endpoint.ip.end(), address.sin6_addr.s6_addr);
@@ -47,7 +45,7 @@ sockaddr_in6 address_of(const cm::Endpoint& endpoint) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_port = htons(endpoint.port);
-  std::memcpy(&v4.sin_addr, endpoint.ip.data() + 12, sizeof(v4.sin_addr));
+  std::memcpy(&v4.sin_addr, endpoint.ip.data() + kMappedPrefix.size(), sizeof(v4.sin_addr));
   std::memcpy(&address, &v4, sizeof(v4));
   return address;
 }
@@ -72,13 +70,13 @@ ib_user_path_rec path_of(const cm::Connection& connection) {
   std::copy(connection.remote.ip.begin(), connection.remote.ip.end(), path.dgid);
   path.reversible = 1;
   path.mtu = connection.mtu;
-  path.pkey = htons(kDefaultPkey);
-  path.hop_limit = kHopLimit;
+  path.pkey = htons(cm::kDefaultPkey);
+  path.hop_limit = cm::kHopLimit;
   path.numb_path = 1;
   path.mtu_selector = 2;  // exactly
   path.rate_selector = 2;
   path.packet_life_time_selector = 2;
-  path.packet_life_time = 16;
+  path.packet_life_time = cm::kPacketLifetime;
   return path;
 }
 
@@ -267,7 +265,7 @@ Result<> CmFile::init_qp_attr(const CmCommand& command, UverbsAnswer& answer) {
       const auto& gids = service_.adapter().gids();
       out.ah_attr.grh.sgid_index =
           static_cast<std::uint8_t>(std::ranges::find(gids, abi::Gid{attributes->local}) - gids.begin());
-      out.ah_attr.grh.hop_limit = kHopLimit;
+      out.ah_attr.grh.hop_limit = cm::kHopLimit;
       out.ah_attr.is_global = 1;
       out.ah_attr.port_num = kPort;
       break;

@@ -1,8 +1,6 @@
 #include "standin/cm_service.h"
 
-#include <sys/random.h>
-
-#include "base/check.h"
+#include "base/random_bytes.h"
 #include "standin/cm_file.h"
 
 namespace pvrdma::standin {
@@ -11,11 +9,9 @@ namespace {
 // A last message of each connection, and some answers.
 constexpr std::size_t kUnsentMax = 2 * cm::kCreated.of_all;
 
-// The kernel's generator is ready at this time and gives so few bytes whole.
-std::uint64_t kernel_random() {
+std::uint64_t random_number() {
   std::uint64_t value = 0;
-  const ssize_t got = ::getrandom(&value, sizeof(value), 0);
-  PVRDMA_CHECK(got == ssize_t{sizeof(value)}, "getrandom gives 8 bytes whole");
+  fill_random(std::as_writable_bytes(std::span(&value, 1)));
   return value;
 }
 
@@ -28,7 +24,7 @@ Result<std::unique_ptr<CmService>> CmService::create(Adapter& adapter) {
   // The link-local one is no address that programs use.
   for (std::size_t i = 1; i < adapter.gids().size(); ++i) options.addresses.push_back(adapter.gids()[i].raw);
   options.ca_guid = adapter.device().caps().node_guid.to_host();
-  options.random = kernel_random;
+  options.random = random_number;
   return std::unique_ptr<CmService>(new CmService(adapter, std::move(*gsi), std::move(options)));
 }
 

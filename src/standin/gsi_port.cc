@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fmt/core.h>
 
+#include "base/mapped_address.h"
 #include "standin/gid_list.h"
 
 namespace pvrdma::standin {
@@ -25,13 +26,9 @@ constexpr std::size_t kIpv6Source = 8;
 constexpr std::size_t kIpv6Destination = 24;
 
 cm::Gid address_at(const std::byte* header, std::size_t v6_offset, std::size_t v4_offset, bool v4) {
-  cm::Gid gid{};
-  if (v4) {
-    gid[10] = gid[11] = 0xff;
-    std::memcpy(gid.data() + 12, header + v4_offset, 4);
-  } else {
-    std::memcpy(gid.data(), header + v6_offset, gid.size());
-  }
+  if (v4) return mapped_ipv4(header + v4_offset);
+  cm::Gid gid;
+  std::memcpy(gid.data(), header + v6_offset, gid.size());
   return gid;
 }
 
@@ -115,6 +112,8 @@ Result<std::size_t> GsiPort::take_some(std::vector<cm::Datagram>& taken) {
   const std::size_t count = cq_->poll(done, driver::CompletionQueue::WhenEmpty::kReturn);
   for (const driver::WorkCompletion& each : std::span(done).first(count)) {
     const auto slot = static_cast<std::uint32_t>(each.wr_id);
+    if (slot >= kReceives + kSends)
+      return fail(EPROTO, "queue pair 1 completes a work request that was not posted");
     if (slot >= kReceives) {
       free_sends_.push_back(slot);
       continue;

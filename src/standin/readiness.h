@@ -1,11 +1,13 @@
 // Readiness: a descriptor of a program that is readable while something waits for it, and that hangs up when
 // the stand-in ends. Programs poll it and never read it.
 //
-// It is a pair of sockets of type SOCK_SEQPACKET that holds one datagram, or none. Thread: one at a time.
+// Its pair of sockets holds one datagram, or none. Thread: one at a time.
 #pragma once
 
-#include "base/fd.h"
+#include <utility>
+
 #include "base/result.h"
+#include "standin/program_socket.h"
 
 namespace pvrdma::standin {
 
@@ -15,12 +17,11 @@ class Readiness {
   static Result<Readiness> create();
 
   void set(bool ready);
-  int program_end() const { return program_.get(); }  // goes to the program, and stays open here
+  int program_end() const { return ends_.program.get(); }  // goes to the program, and stays open here
 
  private:
-  Readiness(Fd own, Fd program) : own_(std::move(own)), program_(std::move(program)) {}
-  Fd own_;
-  Fd program_;
+  explicit Readiness(ProgramSocket ends) : ends_(std::move(ends)) {}
+  ProgramSocket ends_;
   bool ready_ = false;
 };
 

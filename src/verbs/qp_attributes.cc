@@ -3,6 +3,8 @@
 #include <array>
 #include <span>
 
+#include "base/ib_time.h"
+
 namespace pvrdma::verbs {
 namespace {
 
@@ -211,7 +213,7 @@ abi::QpAttr to_abi(const QpAttributes& attributes, const abi::QpCap& cap) {
 }
 
 Duration ack_timeout(std::uint8_t timeout) {
-  return Duration(std::int64_t{4 * 4096} << (timeout & 31));
+  return 4 * ib_time(timeout);
 }
 
 Duration rnr_delay(std::uint8_t encoded) {

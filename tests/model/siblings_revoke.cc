@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "siblings_stores.h"
+
 namespace pvrdma::model {
 namespace {
 
@@ -24,16 +26,7 @@ std::uint8_t address(std::uint8_t slot) {
 }  // namespace
 
 void SiblingsRevoke::steps(const State& state, Steps& out) {
-  if (!state.writer.empty()) {
-    State next = state;
-    next.writer.drain_one(next.memory);
-    out.push_back({next, "a store of the writer reaches memory", -1});
-  }
-  if (!state.reader.empty()) {
-    State next = state;
-    next.reader.drain_one(next.memory);
-    out.push_back({next, "a store of the reader reaches memory", -1});
-  }
+  drain_stores(state, out);
   write(state, out);
   read(state, out);
 }

@@ -1,5 +1,7 @@
 #include "siblings_sleep.h"
 
+#include "siblings_stores.h"
+
 namespace pvrdma::model {
 namespace {
 
@@ -75,16 +77,7 @@ bool has_news(const State& state) {
 }  // namespace
 
 void SiblingsSleep::steps(const State& state, Steps& out) {
-  if (!state.writer.empty()) {
-    State next = state;
-    next.writer.drain_one(next.memory);
-    out.push_back({next, "a store of the writer reaches memory", -1});
-  }
-  if (!state.reader.empty()) {
-    State next = state;
-    next.reader.drain_one(next.memory);
-    out.push_back({next, "a store of the reader reaches memory", -1});
-  }
+  drain_stores(state, out);
   if (state.writing >= kWriterLiesDown)
     write_asleep(state, out);
   else

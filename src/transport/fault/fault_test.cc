@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "transport/inbound_fixture.h"
+
 namespace pvrdma::transport {
 namespace {
 
@@ -75,17 +77,7 @@ class Recorder final : public Transport {
   Counters counters_;
 };
 
-struct Told final : Inbound {
-  Delivery on_request(HostId, PathKind, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  Delivery on_response(HostId, SegmentId, const verbs::Response&, verbs::Payload&, Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  Delivery on_datagram(HostId, SegmentId, const verbs::Datagram&, const guestmem::SpanList&,
-                       Instant) override {
-    return Delivery::kUnknownGid;
-  }
+struct Told final : NoInbound {
   void on_ready(HostId host, Instant) override {
     ready.push_back(host);
     if (when_ready) when_ready();

@@ -7,6 +7,7 @@
 #include "support/net_namespace.h"
 #include "support/openssl_memory.h"
 #include "tls/test_certificates.h"
+#include "transport/inbound_fixture.h"
 #include "transport/tcp/listener.h"
 #include "transport/tcp/raw_peer.h"
 #include "transport/tcp/reception.h"
@@ -30,22 +31,6 @@ class NoDescriptors {
 
  private:
   rlimit before_{};
-};
-
-struct Nobody final : Inbound {
-  Delivery on_request(HostId, PathKind, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  Delivery on_response(HostId, SegmentId, const verbs::Response&, verbs::Payload&, Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  Delivery on_datagram(HostId, SegmentId, const verbs::Datagram&, const guestmem::SpanList&,
-                       Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  void on_ready(HostId, Instant) override {}
-  void on_restored(HostId, Instant) override {}
-  void on_up_changed(HostId, Instant) override {}
 };
 
 class TcpEntryNoMemory : public testing::Test {
@@ -94,7 +79,7 @@ TEST_F(TcpEntryNoMemory, APeersShareStaysWhatItIs) {
   const auto there = IpAddress::parse("fd00:1111:2222:3333::9").value();
   for (const IpAddress& address : {here, there})
     ASSERT_TRUE(test::NetNamespace::ip("addr add " + address.to_string() + "/128 dev lo nodad"));
-  Nobody nobody;
+  NoInbound nobody;
   tls::TestCertificates certificates;
   auto tcp = Tcp::create({.host_name = "esx1", .lanes = 2, .tls = certificates.issue("esx1")}, *loop_, clock_,
                          nobody)

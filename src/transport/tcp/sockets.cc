@@ -5,12 +5,11 @@
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
 
-#include "base/check.h"
+#include "base/random_bytes.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -89,11 +88,7 @@ void tune(const Fd& socket, const std::string& congestion_control) {
 
 std::array<std::uint8_t, 16> random_id() {
   std::array<std::uint8_t, 16> id{};
-  ssize_t got = -1;
-  do {
-    got = ::getrandom(id.data(), id.size(), 0);
-  } while (got < 0 && errno == EINTR);  // early after the boot it waits for entropy
-  PVRDMA_CHECK(got == static_cast<ssize_t>(id.size()), "getrandom gives 16 bytes whole");
+  fill_random(std::as_writable_bytes(std::span(id)));
   return id;
 }
 

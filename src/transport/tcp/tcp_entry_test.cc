@@ -3,6 +3,7 @@
 
 #include "support/manual_clock.h"
 #include "tls/test_certificates.h"
+#include "transport/inbound_fixture.h"
 #include "transport/tcp/raw_peer.h"
 #include "transport/tcp/reception.h"
 
@@ -351,23 +352,6 @@ TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
   ASSERT_TRUE(world_.wait([&] { return a_.tcp().listening(); }, 1500));
   EXPECT_EQ(world_.on_shard([&] { return a_.tcp().listen_trouble(); }), "");
 }
-
-// Answers no message, because no message can arrive yet.
-class NoInbound final : public Inbound {
-  Delivery on_request(HostId, PathKind, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  Delivery on_response(HostId, SegmentId, const verbs::Response&, verbs::Payload&, Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  Delivery on_datagram(HostId, SegmentId, const verbs::Datagram&, const guestmem::SpanList&,
-                       Instant) override {
-    return Delivery::kUnknownGid;
-  }
-  void on_ready(HostId, Instant) override {}
-  void on_restored(HostId, Instant) override {}
-  void on_up_changed(HostId, Instant) override {}
-};
 
 // Between two signatures, the shard serves everything else.
 TEST(TcpTlsEntry, OneHandshakeStepInATurn) {

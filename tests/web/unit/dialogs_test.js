@@ -24,7 +24,8 @@ function stage({ refuse = () => undefined, hosts = [host('esx-01')] } = {}) {
     await stage.gate;
     const refusal = refuse(edits);
     if (refusal) throw refusal;
-    return { revision: stage.revision, changes: [{ kind: 'vm', name: `VM of revision ${stage.revision}`, change: 'added', members: [] }], answers: [] };
+    return { revision: stage.revision, changes: [{ kind: 'vm', name: `VM of revision ${stage.revision}`, change: 'added', members: [] }],
+             answers: edits.map(() => null) };  // as behind the first MiB
   };
   const edit = async (_, __, edits, revision) => {
     if (revision !== undefined && revision !== stage.revision) throw new Refusal('the configuration has changed', 409);
