@@ -377,7 +377,7 @@ class BulkFuzz {
     peer.lends_answers = !is_peer_old;
     PVRDMA_CHECK(here->connect(gid(1), gid(2), peer) && there->connect(gid(2), gid(1), here->here()),
                  "connected");
-    pipe_ = std::make_unique<Pipe>(*shared_, role, HostId(2), std::move(here), clock_.now());
+    pipe_ = std::make_unique<Pipe>(*shared_, role, HostId(2), here, clock_.now());
     peer_ = std::make_unique<Peer>(peer_nic, std::move(there));
     peer_->greet();
     turn();

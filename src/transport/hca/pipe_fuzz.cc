@@ -65,7 +65,7 @@ void run(Pipe::Role role, std::span<const std::uint8_t> input) {
   auto here = PipeEnd::make(network.open("here", nobody).value(), 1024).value();
   auto there = PipeEnd::make(network.open("there", nobody).value(), 1024).value();
   PVRDMA_CHECK(here->connect(gid, gid, there->here()) && there->connect(gid, gid, here->here()), "connected");
-  Pipe pipe(shared, role, HostId(2), std::move(here), clock.now());
+  Pipe pipe(shared, role, HostId(2), here, clock.now());
   const auto turn = [&] {
     while (network.run(clock.now())) {
     }
