@@ -34,6 +34,7 @@
 #include "shard/loop.h"
 #include "vfio_user/server.h"
 #include "vmm/vmm_folder.h"
+#include "vocabulary/switched_over.h"
 
 namespace pvrdma::adapters {
 
@@ -61,12 +62,6 @@ struct ServingParts {
   std::function<void(const ServedAdapter& adapter, bool connected)> on_client = [](const auto&, bool) {};
   // An engine of the adapter is about to be destroyed, while the adapter stays.
   std::function<void(const verbs::Engine& engine)> on_engine_gone = [](const auto&) {};
-};
-
-// The result of switch_over().
-struct SwitchedOver {
-  std::uint64_t state_bytes = 0;
-  Duration took{};
 };
 
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {

@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       rest = rest.subspan(bytes);
       world.receive(mad, kind == 1 ? kStranger : kPeer, kind == 8);
     } else if (kind == 2) {
-      const std::uint8_t exponent = rest.empty() ? 0 : rest[0] % 37;
+      const auto exponent = static_cast<std::uint8_t>(rest.empty() ? 0 : rest[0] % 37);
       if (!rest.empty()) rest = rest.subspan(1);
       world.pass(Duration(std::int64_t{1} << exponent));
     } else {

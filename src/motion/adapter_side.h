@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/time.h"
 #include "vmm/pci.h"
+#include "vocabulary/switched_over.h"
 
 namespace pvrdma::motion {
 
@@ -52,10 +52,6 @@ class AdapterSide {
   // From now on the next client of the adapter's socket becomes the successor of its VMM. kConflict: the VM
   // is off, no client is let in, or a successor is expected already or connected.
   virtual Result<void> expect_successor(const std::string& adapter) = 0;
-  struct SwitchedOver {
-    std::uint64_t state_bytes = 0;
-    Duration took{};
-  };
   // Gives the guest's adapter, with all connections, to the successor. The VMM that had it becomes the
   // successor, so a second call undoes the first. The guest must be paused. After an error nothing has
   // changed.

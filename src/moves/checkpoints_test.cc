@@ -33,33 +33,30 @@ Result<void> stays(const std::string& vm) {
 // A QEMU that finishes writing its VM at once.
 class CheckpointsTest : public testing::Test {
  protected:
-  CheckpointsTest() {
-    qemu_.emplace(path_, [this](const std::string& command, const Json&) {
-      if (command == "query-version")
-        return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
-      if (command == "query-migrate-parameters")
-        return FakeQemu::returning({{"max-bandwidth", 1000}, {"downtime-limit", 300}});
-      if (command == "query-pci") {
-        return FakeQemu::returning(
-            Json::array({{{"devices", Json::array({{{"bus", 0},
-                                                    {"slot", 16},
-                                                    {"function", 1},
-                                                    {"id", {{"vendor", 0x15ad}, {"device", 0x0820}}}}})}}}));
-      }
-      if (command == "migrate") migrated_ = true;
-      if (command == "stop") running_ = false;
-      if (command == "cont") running_ = true;
-      if (command == "quit") quit_ = true;
-      if (command == "query-status")
-        return FakeQemu::returning(
-            {{"status", waits_ ? "inmigrate" : (running_ ? "running" : "postmigrate")}});
-      if (command == "query-migrate") {
-        return migrated_
-                   ? FakeQemu::returning({{"status", "completed"}, {"ram", {{"total", ram_bytes_.load()}}}})
-                   : FakeQemu::returning();
-      }
-      return FakeQemu::returning();
-    });
+  std::optional<Json> answer(const std::string& command) {
+    if (command == "query-version")
+      return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
+    if (command == "query-migrate-parameters")
+      return FakeQemu::returning({{"max-bandwidth", 1000}, {"downtime-limit", 300}});
+    if (command == "query-pci") {
+      return FakeQemu::returning(
+          Json::array({{{"devices", Json::array({{{"bus", 0},
+                                                  {"slot", 16},
+                                                  {"function", 1},
+                                                  {"id", {{"vendor", 0x15ad}, {"device", 0x0820}}}}})}}}));
+    }
+    if (command == "migrate") migrated_ = true;
+    if (command == "stop") running_ = false;
+    if (command == "cont") running_ = true;
+    if (command == "quit") quit_ = true;
+    if (command == "query-status")
+      return FakeQemu::returning({{"status", waits_ ? "inmigrate" : (running_ ? "running" : "postmigrate")}});
+    if (command == "query-migrate") {
+      return migrated_
+                 ? FakeQemu::returning({{"status", "completed"}, {"ram", {{"total", ram_bytes_.load()}}}})
+                 : FakeQemu::returning();
+    }
+    return FakeQemu::returning();
   }
 
   motion::CheckpointWish wish(const std::string& adapter = "VM-01") const {
@@ -88,7 +85,10 @@ class CheckpointsTest : public testing::Test {
   std::atomic<bool> quit_ = false;
   std::atomic<std::uint64_t> ram_bytes_ = 4096;
   FailingAdapterSide side_{""};
-  std::optional<FakeQemu> qemu_;
+  const FakeQemu::Script script_ = [this](const std::string& command, const Json&) {
+    return answer(command);
+  };
+  std::optional<FakeQemu> qemu_{std::in_place, path_, script_};
 };
 
 TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
@@ -153,15 +153,23 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
 }
 
 TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
+  std::vector<std::unique_ptr<FakeQemu>> others;  // a QEMU talks with one client at a time
+  const auto wish_of_other = [&](const std::string& vm) {
+    others.push_back(std::make_unique<FakeQemu>(path_ + vm, script_));
+    motion::CheckpointWish other = wish(vm);
+    other.monitor = path_ + vm;
+    return other;
+  };
   Checkpoints checkpoints(side_, find_monitor(path_), stays);
   std::vector<std::unique_ptr<ByteStream>> streams;
   streams.push_back(checkpoints.start(wish()).value());
   EXPECT_EQ(checkpoints.start(wish()).error().kind, ErrorKind::kConflict);
   for (std::size_t i = 1; i < Checkpoints::kMax; ++i)
-    streams.push_back(checkpoints.start(wish("VM-1" + std::to_string(i))).value());
-  EXPECT_EQ(checkpoints.start(wish("VM-02")).error().kind, ErrorKind::kConflict);
+    streams.push_back(checkpoints.start(wish_of_other("VM-1" + std::to_string(i))).value());
+  const auto one_more = wish_of_other("VM-02");
+  EXPECT_EQ(checkpoints.start(one_more).error().kind, ErrorKind::kConflict);
   streams.erase(streams.begin() + 1);
-  EXPECT_TRUE(checkpoints.start(wish("VM-02")));
+  EXPECT_TRUE(checkpoints.start(one_more));
 }
 
 TEST_F(CheckpointsTest, ARestoreSaysWhatAFailureMeansForTheClient) {

@@ -73,12 +73,9 @@ Result<void> ShardSide::expect_successor(const std::string& adapter) {
   return on(adapter, [](adapters::ServedAdapter& served) { return served.expect_successor(); });
 }
 
-Result<ShardSide::SwitchedOver> ShardSide::switch_over(const std::string& adapter) {
-  return on(adapter, [now = &clock_](adapters::ServedAdapter& served) -> Result<SwitchedOver> {
-    const auto switched = served.switch_over(now->now());
-    if (!switched) return Failure(switched.error());
-    return SwitchedOver{switched->state_bytes, switched->took};
-  });
+Result<SwitchedOver> ShardSide::switch_over(const std::string& adapter) {
+  return on(adapter,
+            [now = &clock_](adapters::ServedAdapter& served) { return served.switch_over(now->now()); });
 }
 
 Result<void> ShardSide::end_successor(const std::string& adapter) {

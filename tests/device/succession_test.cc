@@ -19,7 +19,7 @@ class MovableBus final : public VmmBus {
     successor_ = must(driver::VfioUserBus::connect(host_.socket_path(index_)));
     prepare(*successor_);
   }
-  Result<adapters::SwitchedOver> switch_over() {
+  Result<SwitchedOver> switch_over() {
     return host_.on_shard(index_, [](adapters::ServedAdapter& served) {
       auto switched = served.switch_over(Instant::now());
       if (switched) served.seated().adapter().resume();
