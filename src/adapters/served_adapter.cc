@@ -37,7 +37,7 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
                                  .listener = given != nullptr ? given->copy(given->record.listener) : Fd()});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
-  // After the socket: whoever has the socket has the folder, too.
+  // Made after the socket: the daemon that could bind the socket owns the folder, too.
   auto folder = vmm::VmmFolder::make(vmm::monitors_beside(setup.socket).folder, setup.owner);
   if (!folder) return Failure(std::move(folder).error());
   served->vmm_folder_ = *std::move(folder);
