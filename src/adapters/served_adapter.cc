@@ -165,7 +165,7 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
     return fail(ENOTCONN, fmt::format("adapter {}: no other VMM is connected", port_.name()));
   if (fault_ != nullptr) {
     return fail(ErrorKind::kConflict,
-                fmt::format("adapter {}: faults are injected: pvrdmactl fault remove --id {}", port_.name(),
+                fmt::format("adapter {}: faults are injected: pvrdmactl fault remove {}", port_.name(),
                             fault_->id()));
   }
   device::Adapter& from = seated_->adapter();
