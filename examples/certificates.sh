@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes an authority and a certificate for each host of a cluster, for [tcp] (and [api]) of pvrdmad.toml(5).
 #
-# The keys are P-256. Each connection costs the daemon one signature in its data path's thread: 0.02 ms with P-256,
+# The keys are P-256. Each connection costs a signature in the thread that serves all adapters: 0.02 ms with P-256,
 # but with RSA 0.3 ms (2048 bits), 1.9 ms (3072 bits) or 4 ms (4096 bits).
 set -euo pipefail
 

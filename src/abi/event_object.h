@@ -1,4 +1,4 @@
-// What an asynchronous event is about. Thread: pure functions.
+// What an asynchronous event is about. Thread: values.
 #pragma once
 
 #include <cstdint>

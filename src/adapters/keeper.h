@@ -60,7 +60,7 @@ class Keeper {
   void keep_all();
 
  private:
-  // Of one shard.
+  // What one shard has to keep.
   struct Collected {
     std::vector<KeptAdapter> changed;
     std::set<std::string> all;  // their names, and the names of adapters that are not taken back yet

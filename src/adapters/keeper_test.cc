@@ -27,7 +27,7 @@ class KeeperTest : public testing::Test {
     EXPECT_TRUE(client->device_info());
     return client;
   }
-  // Waits for it. The test's own time limit guards against hanging.
+  // Waits until the store has a name with this prefix. The test's own time limit guards against hanging.
   void wait_until_kept(const std::string& prefix) const {
     while (!testing::Value(manager_.names(), Contains(StartsWith(prefix)))) std::this_thread::yield();
   }
@@ -53,7 +53,7 @@ TEST_F(KeeperTest, KeepsTheAdaptersOfAllShards) {
   EXPECT_THAT(manager_.names(), Contains(StartsWith("VM-2/record/")));
 }
 
-// Its adapters were not collected, so nothing says that they are gone.
+// The keeper has no list of that shard's adapters, so it must not take them for gone.
 TEST_F(KeeperTest, AShardThatDoesNotAnswerLosesNothingAndHoldsUpNoOther) {
   test::TwoShards two(&keeper_.keeping());
   keeper_.start(two.shards());

@@ -37,7 +37,7 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
                                  .listener = given != nullptr ? given->copy(given->record.listener) : Fd()});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
-  // After the socket: whoever has the socket has the folder, too.
+  // Made after the socket: the daemon that could bind the socket owns the folder, too.
   auto folder = vmm::VmmFolder::make(vmm::monitors_beside(setup.socket).folder, setup.owner);
   if (!folder) return Failure(std::move(folder).error());
   served->vmm_folder_ = *std::move(folder);
@@ -165,7 +165,7 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
     return fail(ENOTCONN, fmt::format("adapter {}: no other VMM is connected", port_.name()));
   if (fault_ != nullptr) {
     return fail(ErrorKind::kConflict,
-                fmt::format("adapter {}: faults are injected: pvrdmactl fault remove --id {}", port_.name(),
+                fmt::format("adapter {}: faults are injected: pvrdmactl fault remove {}", port_.name(),
                             fault_->id()));
   }
   device::Adapter& from = seated_->adapter();

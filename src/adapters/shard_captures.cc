@@ -37,9 +37,9 @@ class ShardCaptures::Place {
   const bool held_;
 };
 
-// Its destructor detaches the capture from the adapter, if the adapter still exists. If the shard does not
-// answer, the capture goes on without a reader: that costs little and ends with the adapter or the next
-// capture.
+// The client's stream. Its destructor detaches the capture from the adapter, if the adapter still exists. If
+// the shard does not answer, the capture goes on without a reader: that costs little and ends with the
+// adapter or the next capture.
 class ShardCaptures::Stream final : public ByteStream {
  public:
   Stream(ShardCaptures& captures, std::unique_ptr<Place> place, std::shared_ptr<capture::Capture> capture,

@@ -42,7 +42,7 @@ class ApiServer {
 
   // The TCP port; 0: it does not listen on TCP.
   std::uint16_t tcp_port() const;
-  // What it presents there; null: it does not listen on TCP. Thread: any.
+  // The certificate that it presents on TCP; null: it does not listen on TCP. Thread: any.
   tls::Context* tls() const;
 
  private:

@@ -206,7 +206,7 @@ void Dispatcher::answer(Role role, const httplib::Request& request, httplib::Res
             .names = {}};
   const Reply reply = router_.answer(std::move(call));
   send(reply, response, takes_gzip(request));
-  // It is packed already.
+  // The reply is compressed already, so the library must not compress it.
   if (!reply.gzip.empty()) const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
 }
 

@@ -25,7 +25,7 @@ class Dispatcher : public httplib::Server {
  public:
   // What the client of a request may do, or the refusal of the request.
   using Admission = std::variant<Role, Reply>;
-  // It is asked before any byte of the body is kept.
+  // Decides about a request before any byte of its body is kept.
   using Gate = std::function<Admission(const httplib::Request&, httplib::Response&)>;
 
   // `router` is borrowed. `knows` says which names the API has (same_site.h). Without a gate each client is

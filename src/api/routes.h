@@ -60,7 +60,7 @@ void add_vm_routes(Router& router, const ApiParts& parts);
 void add_batch_route(Router& router, const ApiParts& parts);
 void add_motion_routes(Router& router, const ApiParts& parts);
 
-// What not every daemon has.
+// The abilities that only some daemons have, by name.
 std::vector<std::string> features_of(const ApiParts& parts);
 
 // Makes a router with all routes, and with /openapi.json, which describes them.

@@ -26,8 +26,8 @@ bool is_no_dns_name(const std::string& name);
 // Returns a refusal, or nothing if the request may go on.
 std::optional<Reply> refuse_foreign(const httplib::Request& request, const KnowsName& knows);
 
-// The same, by what browsers say about the page that asks (Sec-Fetch-Site). A link of another page may lead
-// to files of the web client, so it does not hold for these.
+// Like refuse_foreign(), but by what a browser says about the page that asks (Sec-Fetch-Site). Do not call it
+// for the files of the web client: a link on another site's page may lead to them.
 std::optional<Reply> refuse_cross_site(const httplib::Request& request);
 
 // Hides the Content-Type from the library, which would act on it by itself (see the dispatcher).

@@ -71,8 +71,8 @@ Result<void> check_owner(const Sides& sides, const std::string& host, const std:
       std::move(owner).error().in(fmt::format("the adapter of VM {} cannot be given to its owner", vm)));
 }
 
-// The same for what a change makes of a VM. A VM that does not exist, or has no adapter, is the edit's to
-// refuse.
+// Like check_owner(), for the owner that a VM has after a change. If the VM does not exist or has no adapter,
+// the edit refuses the change.
 Result<void> check_changed_owner(const Sides& sides, const std::string& name,
                                  const control::edits::VmChange& change) {
   const auto inventory = sides.configuration.inventory();

@@ -94,7 +94,8 @@ Sampler::Events Sampler::newest() {
   const std::lock_guard lock(mutex_);
   if (steady_clock::now() >= next_sample_) {
     sample();
-    // From now, as a shard that does not answer takes seconds: the others, who wait, do not ask it again.
+    // The time counts from now, because a shard that does not answer costs seconds. The watchers that waited
+    // meanwhile then do not ask it again.
     next_sample_ = steady_clock::now() + kSamplePeriod;
   }
   if (parts_.plane != nullptr) look_at_inventory();

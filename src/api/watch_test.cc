@@ -311,8 +311,8 @@ TEST_F(WatchServer, TheEndOfTheServerEndsThem) {
   EXPECT_LE(got, 0);
 }
 
-// Its events fill the socket, and then the server gives it up. A second watcher tells when each change was
-// sent.
+// The reader's events fill its socket, and then the server closes the stream. A second watcher tells when
+// each change was sent.
 TEST_F(WatchServer, AReaderThatTakesNothingLosesTheStream) {
   EXPECT_TRUE(member_.plane->edit([](control::Inventory& inventory) -> Result<void> {
     for (int i = 0; i < 150; ++i) {

@@ -38,7 +38,7 @@ class NetworkWriter {
     put(static_cast<std::uint8_t>(value >> 16));
     put(static_cast<std::uint16_t>(value));
   }
-  // As they are.
+  // Appends the bytes unchanged.
   void put_bytes(const void* bytes, std::size_t size) {
     std::byte* const at = advance(size);
     if (size != 0) std::memcpy(at, bytes, size);
@@ -75,7 +75,7 @@ class NetworkReader {
     const std::uint32_t high = take<std::uint8_t>();
     return high << 16 | take<std::uint16_t>();
   }
-  // As they are.
+  // Takes the bytes unchanged.
   void take_bytes(void* into, std::size_t size) {
     const auto taken = take_view(size);
     if (size != 0) std::memcpy(into, taken.data(), size);

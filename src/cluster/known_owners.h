@@ -20,7 +20,8 @@ class KnownOwners {
 
   explicit KnownOwners(FindOwner look_up = find_owner) : look_up_(std::move(look_up)) {}
 
-  // Begins a round of find(): whoever is not asked for in it is forgotten at the next.
+  // Begins a round of find() calls. An owner that no call of this round looks for is forgotten at the next
+  // round.
   void begin_round();
   // If a look-up fails, which does not say that the owner does not exist, an owner that was found before
   // stays.

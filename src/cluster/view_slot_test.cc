@@ -42,7 +42,7 @@ class ViewSlotTest : public testing::Test {
   SteadyClock clock_;
   std::unique_ptr<shard::Loop> loop_;
   std::unique_ptr<ViewSlot> slot_;
-  bool no_memory_ = false;  // the shard has none, once
+  bool no_memory_ = false;  // the shard has no memory, once
   std::vector<std::string> taken_;
   std::thread shard_;
 };

@@ -76,7 +76,7 @@ class TwoManagers : public ::testing::Test {
     return events.empty() ? Event{} : std::move(events.front());
   }
 
-  // Until the next deadline of both, and its work.
+  // Advances the time to the next deadline of the two managers, and runs their timers.
   void wait() {
     clock_.set(std::min(client_.deadline(), server_.deadline()));
     client_.run_timers(clock_.now());

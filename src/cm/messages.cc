@@ -1,4 +1,4 @@
-// What the messages of peers do.
+// How the manager handles the messages of peers.
 #include <algorithm>
 
 #include "base/ib_time.h"
@@ -26,7 +26,7 @@ void Manager::receive(const Gid& from, const Gid& to, std::span<const std::byte>
   std::visit([&](const auto& body) { on(origin, body); }, message->body);
 }
 
-// For a message that belongs to no connection.
+// Answers a message that belongs to no connection.
 void Manager::answer(const Origin& origin, const Body& body) {
   datagrams_.push_back({origin.to, origin.from, build({origin.transaction, body})});
 }

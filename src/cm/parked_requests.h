@@ -35,7 +35,7 @@ class ParkedRequests {
   bool park(const ParkedRequest& request);
 
   std::vector<ParkedRequest> take(std::uint16_t port);
-  // Those that have waited long enough.
+  // Takes the requests that have waited long enough.
   std::vector<ParkedRequest> take_due(Instant now);
   Instant deadline() const;
 

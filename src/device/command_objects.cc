@@ -84,7 +84,7 @@ CommandExecutor::Status CommandExecutor::create_uc(const SharedRegion& region, c
 }
 
 // Destroys the rest of the context, too. A notification held back for one of its CQs may still be written. To
-// the guest it is one for an unknown CQ, or at worst a spurious event.
+// the guest that is a notification for an unknown CQ, or at worst a spurious event.
 CommandExecutor::Status CommandExecutor::destroy_uc(const Request& request) {
   const verbs::ContextHandle context{request.as<abi::DestroyUcRequest>().ctx_handle};
   const auto destroyed = engine_.destroy_context(context);

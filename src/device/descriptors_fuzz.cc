@@ -296,7 +296,7 @@ class Harness {
       if (!worked) return;
     }
   }
-  // Also takes descriptors.
+  // Takes the server's replies, and the descriptors that they bring.
   void take_replies() {
     while (true) {
       const auto reply = replies_->next_message();

@@ -38,7 +38,7 @@ SavedIndex index_of(const std::optional<guestmem::GuestRing>& ring) {
   return {.own_index = saved.own_index, .own_index_known = saved.own_index_known};
 }
 
-// The same ring at the saved index.
+// A copy of `ring` that goes on at the saved index.
 template <typename Element>
 std::optional<guestmem::GuestRing> ring_at(const SavedIndex& index, const guestmem::GuestRing& ring,
                                            const guestmem::AddressSpace& memory,

@@ -19,7 +19,7 @@ Result<Fd> make_memory() {
   return memory;
 }
 
-// It cannot shrink, so reading it cannot fault.
+// Whether `memory` is sealed as made above. It then cannot shrink, so reading it cannot fault.
 bool is_such_memory(const Fd& memory) {
   struct stat file {};
   return ::fcntl(memory.get(), F_GET_SEALS) == kSeals && ::fstat(memory.get(), &file) == 0 &&

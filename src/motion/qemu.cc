@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kContinuePause = std::chrono::milliseconds(100);
 
-// Of a monitor that worked, or of a new connection: nobody is at its other end.
+// Whether the error of a monitor that worked, or of a new connection, means that no QEMU is at its other end.
 bool has_gone(const Error& error) {
   return error.code == EPIPE || error.code == ENOENT || error.code == ECONNREFUSED;
 }

@@ -71,7 +71,7 @@ Result<void> Restore::read() {
 }
 
 Result<void> Restore::go_on() {
-  // Otherwise the next migration of this QEMU would also need a file.
+  // Off again: with it, the next migration of this QEMU would also need a file.
   if (auto set = vmm::set_migration_capability(*monitor_, kMappedRam, false); !set) return set;
   if (auto works = side_.go_on(wish_.adapter); !works) return works;
   if (const auto continued = monitor_->execute("cont"); !continued) return Failure(continued.error());

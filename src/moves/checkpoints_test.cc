@@ -109,7 +109,7 @@ TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
   EXPECT_FALSE(running_);
 }
 
-// Its client reads the file before it confirms it.
+// The client reads the whole file before it confirms the checkpoint.
 TEST_F(CheckpointsTest, WaitsLongerForAFileOfALargerVm) {
   Checkpoints checkpoints(side_, find_monitor(path_), stays);
   for (const auto& [ram_bytes, patience_s] : std::map<std::uint64_t, std::uint64_t>{

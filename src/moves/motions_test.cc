@@ -173,7 +173,7 @@ TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
   EXPECT_GE((*here)->counters().not_come, 1U);
 }
 
-// Otherwise the memory of the first VM would be lost while its motion waits for it.
+// One motion must not serve two VMs: the first VM's memory would be lost while its motion waits for it.
 TEST_F(MotionsTest, AMotionIsOneVms) {
   ASSERT_TRUE(one_->edit([](control::Inventory& inventory) {
     return control::edits::create_vm(inventory, {"VM-02", "esx-01", 14, 512, 512});

@@ -35,7 +35,7 @@ static inline bool is_maybe_ours(int fd) {
 // may wait for it with the lock. A number that is not ours cannot become so while it is open, so its close()
 // needs no lock.
 bool descriptor_was_ours(int fd);
-// The same for any of [first, last].
+// Like descriptor_was_ours(), for any number in [first, last].
 bool descriptors_were_ours(unsigned first, unsigned last);
 // Returns NULL if the number is not ours (any more).
 struct descriptor* descriptor_of(int fd);
@@ -52,5 +52,5 @@ void descriptor_copy(int from, int to);
 void descriptor_drop(int fd);
 // Numbers [first, last] are about to be closed.
 void descriptors_drop_range(unsigned first, unsigned last);
-// In the child of a fork: its copies are ordinary descriptors.
+// Called in the child of a fork, whose copies are ordinary descriptors.
 void descriptors_forget(void);

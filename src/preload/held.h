@@ -40,5 +40,5 @@ void held_remove(struct held* held);
 bool held_take_mr(uint32_t file, uint64_t* start, uint64_t* length);
 // Removes everything of a file that was closed.
 void held_remove_file(uint32_t file);
-// In the child of a fork.
+// Called in the child of a fork: forgets all objects, which are the parent's.
 void held_forget(void);

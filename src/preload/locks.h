@@ -4,5 +4,5 @@
 
 void lock(void);
 void unlock(void);
-// In the child of a fork, which has only the thread that called fork().
+// Called in the child of a fork, which has only the thread that called fork(): makes the lock free.
 void renew_lock(void);

@@ -219,7 +219,7 @@ static int forget_mr(struct command* command) {
   return 0;
 }
 
-// What the library keeps of a command that has succeeded.
+// Records what the library needs of a command that has succeeded.
 static int conclude(struct command* command) {
   switch (command->number) {
     case IB_USER_VERBS_CMD_GET_CONTEXT: {

@@ -54,7 +54,7 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-// What _FORTIFY_SOURCE makes of calls without a mode.
+// With _FORTIFY_SOURCE, calls of open() without a mode become calls of these functions.
 #define OPEN_2(name)                                     \
   int name(const char* path, int flags);                 \
   EXPORTED int name(const char* path, int flags) {       \

@@ -37,7 +37,7 @@ static int watch(int fd, uintptr_t start, size_t bytes) {
   if (syscall(SYS_ioctl, fd, UFFDIO_API, &api) != 0) return errno;
   struct uffdio_register range = {.range = {start, bytes}, .mode = UFFDIO_REGISTER_MODE_WP};
   if (syscall(SYS_ioctl, fd, UFFDIO_REGISTER, &range) != 0) return errno;
-  // Only pages that are there can be protected; reading makes them.
+  // Only present pages can be protected; reading a page makes it present.
   for (size_t at = 0; at < bytes; at += kPageBytes) (void)*(volatile const char*)(start + at);  // NOLINT
   return protect(fd, start, bytes, UFFDIO_WRITEPROTECT_MODE_WP);
 }

@@ -25,7 +25,7 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr auto kPause = std::chrono::milliseconds(2);
 
-// In the new process. Returns only if the program cannot be executed.
+// Runs in the new process. Returns only if the program cannot be executed.
 void become(const std::vector<std::string>& command, const std::string& log, int report) {
   ::setsid();
   ::unsetenv("LD_PRELOAD");

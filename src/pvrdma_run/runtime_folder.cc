@@ -25,7 +25,7 @@ Result<std::string> make_folder(const std::string& path) {
 Result<std::string> runtime_folder() {
   const char* const parent = std::getenv("XDG_RUNTIME_DIR");
   struct stat status {};
-  // As root with sudo -E, it is another user's.
+  // With sudo -E the variable of root's process names another user's folder.
   if (parent != nullptr && parent[0] == '/' && ::stat(parent, &status) == 0 && status.st_uid == ::geteuid() &&
       ::access(parent, W_OK) == 0)
     return make_folder(std::string(parent) + "/pvrdma");

@@ -17,7 +17,7 @@ inline constexpr unsigned kNodes = 8;  // of the user's own daemon
 // Whether a stand-in that is started ends some seconds after its last process.
 enum class StandInLife { kWhileUsed, kUntilStopped };
 
-// What to use of which daemon.
+// Which adapter of which daemon the program uses, and how.
 struct Wanted {
   unsigned node = 0;
   std::string adapter;     // empty: the node of the user's own daemon

@@ -14,7 +14,7 @@ namespace pvrdma::ctl {
 
 using Digest = std::array<unsigned char, 32>;
 
-// Of the first `bytes` bytes. `file` is the name, for errors. Errors: it cannot be read.
+// The digest of the first `bytes` bytes. `file` is the file's name, for errors. Errors: it cannot be read.
 Result<Digest> digest_of(int fd, std::uint64_t bytes, const std::string& file);
 
 }  // namespace pvrdma::ctl

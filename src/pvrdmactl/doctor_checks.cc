@@ -31,7 +31,7 @@ Finding skipped(std::string subject, std::string why) {
   return {Verdict::kSkipped, std::move(subject), std::move(why), {}};
 }
 
-// Nothing between hosts can be missing.
+// A host without peers needs nothing for traffic between hosts.
 bool is_alone(const Json& cluster) {
   return cluster.at("hosts").size() <= 1;
 }

@@ -44,11 +44,11 @@ Finding check_adapter(const Json& adapter, bool in_cluster);
 Finding check_doorbells(const Json& adapters);
 // A VM of a cluster is expected to have a monitor, for vMotion.
 Finding check_monitor(const Json& adapter, const MonitorProbe& monitor, bool in_cluster);
-// That the vmxnet3 in the adapter's PCI slot has the adapter's MAC. The driver takes its MAC from the
+// Checks that the vmxnet3 in the adapter's PCI slot has the adapter's MAC. The driver takes its MAC from the
 // adapter.
 Finding check_nic(const Json& adapter, const MonitorProbe& monitor, bool in_cluster);
 
-// Of a member of a cluster: answers of GET /v1/cluster, /v1/hosts/self and /v1/vms.
+// For a member of a cluster, by the answers of GET /v1/cluster, /v1/hosts/self and /v1/vms.
 Finding check_store(const Json& cluster);
 Finding check_vmknic(const Json& host, const Json& cluster);
 Finding check_ruleset(const Json& host, const Json& cluster);

@@ -169,7 +169,7 @@ void add_arguments(xmlNode* domain, const xmlNode* fragment) {
     xmlSetProp(xmlNewChild(line, space, raw("arg"), nullptr), raw("value"), raw(value.c_str()));
 }
 
-// That the daemon's XML has what the functions above look for.
+// Checks that the daemon's XML has what the functions above look for.
 Result<void> check_fragment(const xmlNode* fragment) {
   const xmlNode* const devices = child(fragment, "devices");
   const xmlNode* const interface = devices == nullptr ? nullptr : child(devices, "interface");

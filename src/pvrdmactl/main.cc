@@ -46,7 +46,7 @@ int fail_with(const Error& error, int code) {
   return code;
 }
 
-// Of a command that was parsed: some mistakes are found only with the daemon's help.
+// For errors after parsing: some mistakes on the command line are found only with the daemon's help.
 int fail_with(const Command& command, Error error) {
   error.message = in_users_words(command, std::move(error.message));
   if (error.kind != ErrorKind::kInvalid) return fail_with(error, kExitFailed);

@@ -23,7 +23,7 @@ std::string in_list(const Argument& argument) {
   return fmt::format("Fl {}-{}{}", letter, argument.name, value_of(argument));
 }
 
-// The same with one name, as a synopsis needs it.
+// Like in_list(), but with one name, as a synopsis needs it.
 std::string in_synopsis(const Argument& argument) {
   return argument.positional ? "Ar " + argument.name
                              : fmt::format("Fl -{}{}", argument.name, value_of(argument));

@@ -16,8 +16,8 @@ struct QemuDevice {
   std::string socket;  // of a vfio-user-pci
 };
 
-// Of each "-device" with an address. `arguments`: QEMU's, of any form that QEMU takes: "driver,key=value,..."
-// or a JSON object. Values of other forms are ignored.
+// The devices of all "-device" with an address. `arguments`: QEMU's, of any form that QEMU takes:
+// "driver,key=value,..." or a JSON object. Values of other forms are ignored.
 std::vector<QemuDevice> devices_of(const std::vector<std::string>& arguments);
 
 }  // namespace pvrdma::ctl

@@ -63,7 +63,7 @@ std::string indented(const std::string& answer) {
   return json.is_discarded() ? answer : json.dump(kIndent, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-// It does not end by itself.
+// Whether the answer is a stream of events, which does not end by itself.
 bool is_stream(const Json& operation) {
   return operation.contains(Json::json_pointer("/responses/200/content/text~1event-stream"));
 }

@@ -29,7 +29,7 @@ class Virsh {
   void interrupt();
   // virsh goes on without this process.
   void leave() { pid_ = 0; }
-  // Its exit status, or 128 plus the number of the signal that killed it; empty: it runs.
+  // virsh's exit status, or 128 plus the number of the signal that killed it; empty: it still runs.
   std::optional<int> ended() { return reap(Wait::kNo); }
 
  private:

@@ -38,7 +38,7 @@ int refuse(const Error& error) {
   return kExitMistake;
 }
 
-// For a start that finds no thread or no memory: systemd tries it again.
+// Ends a start for which the system had no thread or no memory. systemd starts the daemon again.
 int give_up(const std::string& why) {
   refuse({.message = "cannot start: " + why});
   return kExitNoResources;
@@ -79,7 +79,7 @@ bool stop_asked() {
   return ::sigismember(&pending, SIGTERM) == 1 || ::sigismember(&pending, SIGINT) == 1;
 }
 
-// Until a signal that stops the daemon, or until no adapter has had a client for `idle_end`. SIGHUP takes new
+// Runs until a signal stops the daemon, or until no adapter has had a client for `idle_end`. SIGHUP takes new
 // certificates. Their ends are looked at once a day.
 const char* serve_until_stopped(Daemon& daemon, std::optional<Duration> idle_end, const sigset_t& signals) {
   constexpr std::time_t kDayS = 86400;

@@ -324,7 +324,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(std::pair(kSyndromeNakInvalidRequest, CompletionStatus::kRemoteInvalidRequest),
                       std::pair(kSyndromeNakRemoteAccess, CompletionStatus::kRemoteAccess),
                       std::pair(kSyndromeNakRemoteOperational, CompletionStatus::kRemoteOperation),
-                      // What the specification reserves.
+                      // Syndromes that the specification reserves.
                       std::pair(std::uint8_t{0x41}, CompletionStatus::kRemoteOperation),
                       std::pair(std::uint8_t{0x64}, CompletionStatus::kRemoteOperation),
                       std::pair(std::uint8_t{0x7f}, CompletionStatus::kRemoteOperation)));

@@ -26,7 +26,7 @@ void hide_ipv4(std::byte* header) {
   header[1] = header[8] = header[10] = header[11] = kOnes;  // TOS, TTL, checksum
 }
 
-// Also for the GRH: hides traffic class, flow label and hop limit.
+// Hides traffic class, flow label and hop limit, also those of a GRH.
 void hide_ipv6(std::byte* header) {
   header[0] |= std::byte{0x0f};
   header[1] = header[2] = header[3] = header[7] = kOnes;

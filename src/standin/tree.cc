@@ -96,7 +96,7 @@ void write_pci(Writer& out, const fs::path& device) {
   out.file(device / "subsystem_device", fmt::format("{:#06x}", abi::kPciDeviceId));
   out.file(device / "class", fmt::format("{:#08x}", abi::kPciClassNetworkOther << 8));
   out.file(device / "revision", "0x00");
-  // It chooses the provider.
+  // rdma-core chooses the provider by this.
   out.file(device / "modalias", fmt::format("pci:v{0:08X}d{1:08X}sv{0:08X}sd{1:08X}bc02sc80i00",
                                             abi::kPciVendorId, abi::kPciDeviceId));
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());

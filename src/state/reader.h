@@ -38,9 +38,9 @@ class Reader {
     RecordKind kind;
     bool must_be_understood;
   };
-  // The next record. It is complete, and its checksum is right. Nothing at the end of the stream, which is
-  // checked, and nothing after an error. It is an error if the caller left bytes of the previous record
-  // unread and did not call skip().
+  // The next record. It is complete, and its checksum is right. Returns nothing after an error, and nothing
+  // at the end of the stream, after checking the end. It is an error if the caller left bytes of the previous
+  // record unread and did not call skip().
   std::optional<Record> next();
   // Call it for a record of unknown kind. Skips the record, or refuses the stream if the record must be
   // understood.

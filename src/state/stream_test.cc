@@ -60,7 +60,7 @@ std::vector<std::byte> saved(Thing thing, RecordKind kind = kThing) {
   return writer.finish();
 }
 
-// What a stream with one thing loads; the error's sentence when the stream is refused.
+// The thing that a stream held. If the stream was refused: the error's sentence.
 struct Loaded {
   Thing thing;
   std::string fault;

@@ -151,7 +151,7 @@ TEST_F(CompletionWatchTest, AConsumerThatTookACqeAndSleepsIsWokenWhenPatienceHas
   EXPECT_EQ(c.events.count, 1);
 }
 
-// It armed the CQ, took the CQE at its next look, and waits for the event that an armed CQ owes it.
+// The consumer armed the CQ, took the CQE at its next look, and waits for the event that an armed CQ owes it.
 TEST_F(CompletionWatchTest, ACqeThatItsConsumerTookEarlyFiresToo) {
   word();
   c.push();

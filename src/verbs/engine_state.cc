@@ -12,7 +12,7 @@
 namespace pvrdma::verbs {
 namespace {
 
-// These parts keep no state of their own from one turn to the next.
+// These parts of the engine keep no state from one turn to the next, so they are not saved.
 static_assert(sizeof(Completions) == sizeof(void*) && sizeof(Requester) == 2 * sizeof(void*) &&
               sizeof(Responder) == 4 * sizeof(void*) && sizeof(DatagramService) == 2 * sizeof(void*));
 

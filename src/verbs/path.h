@@ -57,7 +57,7 @@ class Path {
   // path accepts what it has granted if the request follows at once.
   virtual std::uint32_t room(std::uint32_t wanted, Instant now) = 0;
 
-  // The same for a read or an atomic that asks the peer for `wanted` bytes (1 for a read of 0 bytes).
+  // Like room(), for a read or an atomic that asks the peer for `wanted` bytes (1 for a read of 0 bytes).
   virtual std::uint32_t room_to_ask(std::uint32_t wanted, Instant now) {
     return room(1, now) == 0 ? 0 : wanted;
   }

@@ -28,7 +28,7 @@ enum class SleepMutation : std::uint8_t {
   kNoLookAtRoom,          // the writer that waits for room sleeps without looking once more
   kNoFenceAfterHead,      // the reader looks whether the writer waits without a fence after the head
   kKeepsTheLastHead,      // the reader sleeps before it has said how far it has read
-  kReadsTheBellIfRung,    // who gets up leaves the bell alone if nobody has exchanged its word
+  kReadsTheBellIfRung,    // a sleeper that wakes leaves the bell alone if no other has exchanged its word
   kRestoredRingsNobody,   // the writer says that answers were revoked, and does not flush
   kReaderForgetsTheWait,  // clears what the writer says, by an exchange, and not the writer itself
 };

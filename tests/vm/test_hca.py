@@ -120,7 +120,7 @@ def test_vms_that_die_in_the_middle_take_nothing_along(machine: HcaMachine) -> N
     _expect_no_error(machine.start_checker(20))
     assert _counters(machine.hosts[1])["hca bulk_stops"] > before
     pinned = [host.ctl_json(f"adapter get {host.vm_name}")["pinned_bytes"] for host in machine.hosts]
-    assert pinned == [0, 0], "nothing is left registered of who is gone"
+    assert pinned == [0, 0], "nothing of an ended VM stays registered"
 
 
 def test_a_device_that_goes_is_replaced_by_tcp_until_it_is_back(machine: HcaMachine) -> None:

@@ -56,7 +56,7 @@ struct DaemonConfig {
   // The shard's thread runs only on this core, and never sleeps while there are doorbells to poll. A thread
   // can be bound to the core. Empty: the thread runs on any core.
   std::optional<std::uint32_t> dedicated_core;
-  // The daemon ends when no adapter has had a client for so long. Empty: it serves until a signal.
+  // The daemon ends when no adapter has had a client for this time. Empty: it serves until a signal.
   std::optional<Duration> idle_end;
 };
 

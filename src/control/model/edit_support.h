@@ -19,7 +19,7 @@ Result<void> check_name(std::string_view kind, const std::string& name);
 Result<Host*> find_host(Inventory& inventory, const std::string& host);
 Result<Dvs*> find_dvs(Inventory& inventory, const std::string& dvs);
 Result<Vm*> find_vm(Inventory& inventory, const std::string& vm);
-// Likewise; also kConflict if the VM is on, or in motion to another host.
+// Like find_vm(); also kConflict if the VM is on, or in motion to another host.
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm);
 // kConflict: the VM is in motion to another host.
 Result<void> check_not_moving(const Vm& vm);

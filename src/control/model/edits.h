@@ -30,7 +30,7 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
                      const std::string& address);
 Result<void> remove_vmk(Inventory& inventory, const std::string& host,
                         const std::string& name);  // kConflict: it is tagged
-// Also of a tagged one: hosts then connect to the new address. kConflict: another vmk has the address.
+// The vmk may be tagged: hosts then connect to the new address. kConflict: another vmk has the address.
 Result<void> set_vmk_address(Inventory& inventory, const std::string& host, const std::string& name,
                              const std::string& address);
 

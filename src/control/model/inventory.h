@@ -92,8 +92,8 @@ struct LiveHost {
 struct PortGroup {
   std::uint16_t vlan = 0;  // 0 … 4094; ports of a switch reach each other if their VLANs are equal
   NetworkMtu mtu = kNetworkMtuDefault;
-  // The same for all port groups of a switch with the same VLAN. Whether their ports may reach machines that
-  // are not VMs of the cluster, and which ones; empty: any.
+  // Whether the ports may reach machines that are not VMs of the cluster, and which ones; empty: any. All
+  // port groups of a switch that have the same VLAN have the same values.
   bool native_endpoints = false;
   std::vector<IpNetwork> native_peers;
   friend bool operator==(const PortGroup&, const PortGroup&) = default;

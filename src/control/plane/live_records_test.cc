@@ -133,8 +133,8 @@ TEST_F(LiveRecordsTest, PutsManyAtOnce) {
   EXPECT_EQ(cluster_->committed().size(), 2U) << "32 and 8 in a transaction";
 }
 
-// Otherwise a guest could fill the store: it would bind new GIDs, each before the record of the last one is
-// deleted.
+// If new records overtook deletions, a guest could fill the store: it would bind new GIDs, each before the
+// record of the last one is deleted.
 TEST_F(LiveRecordsTest, DoesFirstWhatWasAskedForFirst) {
   live_.set("z", "v");
   ASSERT_TRUE(becomes("z", "v"));

@@ -36,7 +36,7 @@ struct Base {
 
 enum class Tried : std::uint8_t { kNothingToDo, kCommitted, kConflict };
 
-// Of a cluster that has none yet; not 0.
+// The id for a cluster that has no id yet; not 0.
 std::uint64_t random_id() {
   std::random_device random;
   return (std::uint64_t{random()} << 32 | random()) | 1;

@@ -87,7 +87,7 @@ bool flag(const Json& object, const char* name) {
   return member != nullptr && member->is_boolean() && member->get<bool>();
 }
 
-// So that one can be added.
+// The caller adds one to a revision, which must not overflow.
 constexpr std::int64_t kRevisionMax = std::numeric_limits<std::int64_t>::max() - 1;
 
 std::optional<Header> header_of(const Json& answer) {

@@ -432,7 +432,7 @@ TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {
     SCOPED_TRACE(one.trouble.empty() ? one.others.substr(0, 40) : one.trouble);
     NonsenseServer server([&](const std::string& path) {
       if (one.watch.empty()) return one.others;
-      // Otherwise the lease's trouble would come first.
+      // A valid answer, because the lease's trouble would otherwise come first.
       if (path.starts_with("/v3/lease/")) return http(lease);
       return path == "/v3/watch" ? one.watch : one.others;
     });

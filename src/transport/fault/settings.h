@@ -40,7 +40,7 @@ struct FaultCounters {
 
 namespace fault {
 
-// The same seed and calls give the same results.
+// Random decisions. The same seed and calls give the same results.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed) {}

@@ -154,7 +154,7 @@ class Nic {
   virtual Result<std::unique_ptr<NicQueuePair>> make_qp(NicCompletionQueue& cq, const QpSize& size,
                                                         NicDomain* domain = nullptr) = 0;
 
-  // They become readable when take_events() has work. Empty: take_events() need not be called.
+  // These descriptors become readable when take_events() has work. Empty: take_events() need not be called.
   virtual std::span<const int> event_fds() const = 0;
   // Handles a bounded number of events.
   virtual void take_events() = 0;

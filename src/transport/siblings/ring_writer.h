@@ -75,10 +75,10 @@ class RingWriter {
   // Whether the next request or datagram of that adapter has room. If so, the next send() or lend() cannot
   // fail for want of it. If not, has_room_again() becomes true when it is worth asking again.
   bool has_room(const Share& share);
-  // The same for all answers to one request. Answers are not counted against a share.
+  // Like has_room(), for all answers to one request. Answers are not counted against a share.
   bool has_room_for_answers();
   // Whether a call of the previous two returned false and may not do so now. Asked in each turn, and by a
-  // shard that has lain down: so no fence is needed before.
+  // shard that has announced its sleep: so no fence is needed before.
   bool has_room_again();
 
   // Sends a message with a copy of its payload, at most kCopyBytesMax. Returns false if there is no room.

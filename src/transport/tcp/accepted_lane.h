@@ -35,7 +35,7 @@ class AcceptedLane final : private FrameSocket::User {
 
   // Lets the dialler in as `peer`.
   void admit(HostId peer, const wire::Hello& hello, Instant now);
-  // Likewise, if the peer wants a call instead of a lane: FrameSocket::release().
+  // Like admit(), if the peer wants a call instead of a lane: FrameSocket::release().
   std::unique_ptr<Stream> release(const wire::Hello& hello, Instant now);
 
  private:

@@ -46,7 +46,7 @@ class Reception final : private AcceptedLane::Porter {
 
   void turn(Instant now);
   void on_time(Instant now);
-  // Of the connections that have not entered; the listener has its own deadline.
+  // The deadline of the connections that were not admitted yet; the listener has its own.
   Instant next_deadline() const;
 
  private:
@@ -61,7 +61,7 @@ class Reception final : private AcceptedLane::Porter {
   void turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                  std::string_view sentence, Instant now);
   void on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) override;
-  // The same for entering after hello.
+  // Like the other objection(), when the connection has said Hello: may it be admitted?
   std::string objection(const AcceptedLane& lane, const wire::Hello& hello, const HostLanes* peer,
                         wire::RejectReason& reason);
 
