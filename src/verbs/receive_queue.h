@@ -87,10 +87,11 @@ class SharedReceiveQueue {
                                                      const guestmem::AddressSpace& memory, EventSink& events);
 
   // Takes one WQE. If fewer WQEs than a non-zero limit are left, it raises the limit event and sets the limit
-  // to 0.
+  // to 0. An SRQ is made with few WQEs or none, so its first limit is compared only when one is taken.
   Taken take(ReceiveWork& out);
 
-  // Error: kInvalid if the limit is above max_wr.
+  // Raises the limit event at once if fewer WQEs are posted: the guest may wait for the event before it posts
+  // any, and from an empty queue none is taken. Error: kInvalid if the limit is above max_wr.
   Outcome<> set_limit(std::uint32_t limit);
 
   SrqHandle handle() const { return handle_; }
@@ -105,6 +106,7 @@ class SharedReceiveQueue {
   Account::Holding held;         // this SRQ and its pages
 
  private:
+  void check_limit();
   SharedReceiveQueue(SrqHandle handle, const CreateSrq& request, ReceiveQueue queue, EventSink& events);
 
   SrqHandle handle_;
