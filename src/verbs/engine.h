@@ -160,7 +160,7 @@ class Engine {
   // Runs the QP's send queue at once, as far as the engine's share of the turn allows.
   void send_doorbell(UarIndex uar, QpHandle qp, Instant now);
   void receive_doorbell(UarIndex uar, QpHandle qp, Instant now);
-  void srq_doorbell(UarIndex uar, SrqHandle srq);
+  void srq_doorbell(UarIndex uar, SrqHandle srq, Instant now);
   void arm_cq(UarIndex uar, CqHandle cq, CompletionQueue::Arm what);
 
   // With Rules::mapped_doorbells: the adapter found a doorbell in the page of a user's context, which may

@@ -94,7 +94,8 @@ SharedReceiveQueue::SharedReceiveQueue(SrqHandle handle, const CreateSrq& reques
 
 SavedSrq SharedReceiveQueue::save() const {
   // The loading engine counts references and charges pages again. It finds the context through the PD.
-  const auto& [references_, held_, handle, pd, context, queue, events, max_wr, max_sge, limit] = *this;
+  const auto& [references_, held_, waiting_, handle, pd, context, queue, events, max_wr, max_sge, limit] =
+      *this;
   return {
       .handle = handle, .pd = pd, .max_wr = max_wr, .max_sge = max_sge, .limit = limit, .ring = queue.save()};
 }
