@@ -56,6 +56,7 @@ class ScriptedWire final : public SwitchPort {
   std::uint32_t bytes_at_once = ~0U;  // the longest piece that it delivers
   bool spares = false;                // what spares_retries() answers
   bool leads_somewhere = true;        // what leads_somewhere() answers for paths opened from now on
+  std::string trouble;                // what trouble() answers
   std::uint64_t refused = 0;          // how often it had no room
   std::uint64_t flushes = 0;
   std::vector<Connection> opened;  // the connections of the opened paths
@@ -72,6 +73,7 @@ class ScriptedWire final : public SwitchPort {
    public:
     explicit ScriptedPath(ScriptedWire& wire) : wire_(wire), leads_somewhere_(wire.leads_somewhere) {}
     bool leads_somewhere() const override { return leads_somewhere_; }
+    std::string trouble() const override { return wire_.trouble; }
     std::uint32_t room(std::uint32_t wanted, Instant) override {
       if (wire_.room == 0) ++wire_.refused;
       return wire_.room == 0 ? 0 : std::min(wanted, wire_.bytes_at_once);

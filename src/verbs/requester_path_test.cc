@@ -107,9 +107,36 @@ TEST_F(RequesterPathTest, APathThatNeverComesBackUsesUpTheRetries) {
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kRetryExceeded},
                                         Completion{2, CompletionStatus::kFlushed}));
   EXPECT_EQ(counters().retransmits, 0u);
+  EXPECT_THAT(a.events.failures,
+              ElementsAre("nothing could be sent for as long as timeout and retry_cnt allow"));
   path_takes(kAnyRoom);
   EXPECT_THAT(sent(), IsEmpty());
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
+}
+
+TEST_F(RequesterPathTest, SaysWhyNothingWasSentOrAnswered) {
+  struct Case {
+    bool leads_somewhere;
+    const char* trouble;
+    const char* failure;
+  };
+  for (const Case& each :
+       {Case{true, "", "the peer did not answer for as long as timeout and retry_cnt allow"},
+        Case{true, "the cable is cut",
+             "the peer did not answer for as long as timeout and retry_cnt allow: the cable is "
+             "cut"},
+        Case{false, "the GID is unknown",
+             "nothing could be sent for as long as timeout and retry_cnt allow: the GID is "
+             "unknown"}}) {
+    a.wire.leads_somewhere = each.leads_somewhere;
+    a.wire.trouble = each.trouble;
+    a.reset(qp);
+    a.connect(qp, kPeer, connection());
+    a.send(qp, write(1));
+    for (int lost = 0; lost < 4; ++lost) advance(kAckTimeout);
+    EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kRetryExceeded}));
+    EXPECT_THAT(std::exchange(a.events.failures, {}), ElementsAre(each.failure));
+  }
 }
 
 TEST_F(RequesterPathTest, TimeoutZeroWaitsForThePathForEver) {

@@ -189,6 +189,10 @@ class Roce::RocePath final : public verbs::Path {
       : Path(true), pool_(roce.pool_), roce_(roce), link_(link), entry_(entry), traffic_(traffic) {}
   ~RocePath() override { pool_->let_go(entry_); }
 
+  std::string trouble() const override {
+    const std::string down = link_.trouble();
+    return down.empty() ? down : "its RoCE link is down: " + down;
+  }
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
     return connection().sender.room(connection().ends, wanted, way_out());
   }
@@ -272,7 +276,7 @@ void Roce::open(const Place& place, const verbs::Connection& connection, Traffic
                 verbs::PathSlot& slot) {
   ConnectionPool::Entry* entry = pool_->hold(*place.sender, connection, place.sender_mac, packets_);
   if (entry == nullptr) {
-    slot.open<Nowhere>(errors_.no_connection);
+    slot.open<Nowhere>(errors_.no_connection, "the host has no room for more connections to native endpoints");
     return;
   }
   slot.open<RocePath>(*this, find(place.segment)->link(), *entry, traffic);
