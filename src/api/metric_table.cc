@@ -172,7 +172,7 @@ constexpr MetricInfo kMetrics[] = {
     {"pvrdma_roce_dropped_network_version_total", kCounter, "", "",
      "Frames that were dropped because the IP version is wrong"},
     {"pvrdma_roce_dropped_no_connection_total", kCounter, "", "",
-     "Frames that were dropped because the pool of connections was full"},
+     "Messages of connections that have no part of the budget of connections to native endpoints"},
     {"pvrdma_roce_dropped_no_qp_total", kCounter, "", "",
      "Frames that were dropped because no connection belongs to the QP"},
     {"pvrdma_roce_dropped_not_allowed_total", kCounter, "", "",

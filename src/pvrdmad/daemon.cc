@@ -57,7 +57,7 @@ Result<void> Daemon::build(const control::Config& config, const std::string& ver
   make_membership(config.cluster, version);
   make_rigs();
   if (auto made = make_tcp(config.cluster); !made) return made;
-  if (auto made = first().make_roce(config.roce); !made) return made;
+  if (auto made = first().make_roce(config.roce, config.budgets.total); !made) return made;
   if (auto made = make_adapters(config); !made) return made;
   if (auto read = connect_store(config.cluster, stop_asked); !read) return read;
   if (auto made = make_host_calls(config.cluster); !made) return made;

@@ -54,6 +54,10 @@ Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::Address
 
 Engine::~Engine() = default;
 
+Account& Engine::account() const {
+  return impl_->account;
+}
+
 void Engine::reset() {
   const Services& s = impl_->services;
   impl_->loans.stop_all();

@@ -102,6 +102,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // What the adapter takes from its host; the one that the constructor got.
+  Account& account() const;
+
   // Destroys every object and unbinds every GID, as if the engine were new; counters stay. For CTL RESET and
   // VM reset. Like destroy_context() it is cheap however many objects there are: run() gives their memory
   // back.

@@ -208,10 +208,12 @@ struct ConnectOptions {
 class TestAdapter {
  public:
   explicit TestAdapter(std::uint8_t host, UarIndex uar_page = 1, const Rules& rules = {},
-                       std::uint64_t ram_bytes = 32u << 20)
+                       std::uint64_t ram_bytes = 32u << 20, const Budgets& budgets = Budgets::none(),
+                       HostAccount* host_account = nullptr)
       : memory(ram_bytes),
         gid(test_gid(host)),
         uar(uar_page),
+        account(budgets, host_account),
         engine(Limits{}, rules, memory.space(), events, wire, account) {
     EXPECT_TRUE(uar == 0 || engine.create_context(uar));
     EXPECT_TRUE(engine.bind_gid(0, gid, rules.roce));
@@ -244,6 +246,7 @@ class TestAdapter {
   }
   void to_init(const TestQp& qp, const ConnectOptions& connection = {});
   void to_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {});
+  Outcome<> try_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {});
   void to_rts(const TestQp& qp, const ConnectOptions& connection = {});
   void connect(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {}) {
     to_init(qp, connection);
@@ -324,7 +327,7 @@ class TestAdapter {
   ScriptedWire wire;
   const Gid gid;
   UarIndex uar;  // new objects belong to its context and to `pd`
-  Account account{Budgets::none()};
+  Account account;
   Engine engine;
   PdHandle pd;
   Instant now{std::chrono::seconds(1)};

@@ -276,7 +276,9 @@ void Roce::open(const Place& place, const verbs::Connection& connection, Traffic
                 verbs::PathSlot& slot) {
   ConnectionPool::Entry* entry = pool_->hold(*place.sender, connection, place.sender_mac, packets_);
   if (entry == nullptr) {
-    slot.open<Nowhere>(errors_.no_connection, "the host has no room for more connections to native endpoints");
+    slot.open<Nowhere>(errors_.no_connection,
+                       "it has no part of the budget of connections to native endpoints "
+                       "(budgets.native_connections)");
     return;
   }
   slot.open<RocePath>(*this, find(place.segment)->link(), *entry, traffic);

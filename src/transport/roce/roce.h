@@ -6,9 +6,10 @@
 // requests. Each dropped frame is counted by its reason. A frame is answered only if the order of packets
 // requires it.
 //
-// Connections keep soft state only (roce/connection_state.h), in a pool that is allocated at the start. When
-// the pool is full, a path drops everything. Pending answers are sent in turns, some frames of each
-// connection in each turn.
+// Connections keep soft state only (roce/connection_state.h), in a pool that is allocated at the start and
+// shared by the budgets of the adapters. A QP that finds its budget used up when it connects is refused
+// (Engine::modify_qp). One whose path comes to lead here later gets a path that drops everything. Pending
+// answers are sent in turns, some frames of each connection in each turn.
 //
 // Thread: shard-owned; links are added before the loop runs.
 #pragma once
@@ -50,7 +51,7 @@ struct RoceErrors {
   std::uint64_t no_qp = 0;              // no connection of this path belongs to the QP
   std::uint64_t bad_address = 0;        // the addresses are not those of the connection
   std::uint64_t datagrams_dropped = 0;  // outbound: the link was full
-  std::uint64_t no_connection = 0;      // messages of connections for which the pool was full
+  std::uint64_t no_connection = 0;      // messages of connections for which a budget or the pool was used up
 };
 
 class Roce final : public Transport, public shard::Pollable {

@@ -6,6 +6,7 @@
 #include "roce/frame.h"
 #include "transport/roce/fake_link.h"
 #include "verbs/connected_qp_fixture.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::transport::roce {
 namespace {
@@ -169,6 +170,82 @@ TEST_F(RoceTest, AnExhaustedPoolLeadsNowhere) {
   a.send(qp, write(2));
   EXPECT_THAT(link_.sent(), SizeIs(1)) << "who has one is served";
   EXPECT_EQ(roce_.errors().no_connection, 1u);
+}
+
+// Adapters that share the budget of connections to native endpoints.
+class NativeBudgetTest : public ::testing::Test, public NativeInbound {
+ protected:
+  static constexpr std::uint64_t kTotal = 400;  // 100 of them are reserved for adapters that have none
+  struct Guest {
+    Guest(std::uint8_t host, NativeBudgetTest& test, std::uint64_t connections)
+        : adapter(host, 1, {}, 32u << 20, budgets_of(connections), &test.host_) {
+      adapter.wire.open_other = [this, &test](const verbs::Connection& ends, verbs::PathSlot& slot) {
+        test.roce_.open({.segment = kSegment, .sender = &adapter.engine, .sender_mac = kMac}, ends,
+                        test.traffic_, slot);
+      };
+    }
+    static Budgets budgets_of(std::uint64_t connections) {
+      Budgets budgets;
+      budgets.native_connections = connections;
+      return budgets;
+    }
+    verbs::TestQp initialized() {
+      const verbs::TestQp qp = adapter.make_qp(cq, cq, {.max_send_wr = 1, .max_recv_wr = 1});
+      adapter.to_init(qp);
+      return qp;
+    }
+    // Sends nothing.
+    verbs::Outcome<> connect(const verbs::TestQp& qp) {
+      adapter.account.forget_refusal();
+      return adapter.try_rtr(qp, kPeer);
+    }
+    verbs::TestAdapter adapter;
+    verbs::TestCq cq = adapter.make_cq();
+  };
+
+  Admission admit(SegmentId, const verbs::Gid&, const verbs::Gid&, const Mac&) override {
+    return {Entry::kUnknownGid, nullptr};
+  }
+  void on_room(SegmentId) override {}
+
+  static TotalBudgets totals() {
+    TotalBudgets budgets;
+    budgets.native_connections = kTotal;
+    return budgets;
+  }
+  verbs::HostAccount host_{totals()};
+  Traffic traffic_;
+  Roce roce_{*this, {.connections_max = kTotal}};
+  FakeLink& link_ = FakeLink::add(roce_, kSegment);
+};
+
+TEST_F(NativeBudgetTest, AQpBeyondTheBudgetIsRefusedAtRtrAndMayTryAgain) {
+  Guest guest(51, *this, 1);
+  const verbs::TestQp one = guest.initialized();
+  const verbs::TestQp two = guest.initialized();
+  ASSERT_TRUE(guest.connect(one));
+  EXPECT_EQ(guest.connect(two), verbs::refuse(verbs::CommandError::kNoMemory));
+  EXPECT_EQ(guest.adapter.account.last_refusal(),
+            "its budget of 1 connection to native endpoints is used up (budgets.native_connections)");
+  EXPECT_EQ(guest.adapter.state(two), abi::QpState::kInit);
+  EXPECT_EQ(guest.adapter.account.use(Budget::kNatives).use, 1u);
+  EXPECT_TRUE(guest.adapter.engine.destroy_qp(one.handle, guest.adapter.now));
+  EXPECT_TRUE(guest.connect(two));
+  EXPECT_EQ(guest.adapter.state(two), abi::QpState::kRtr);
+}
+
+// A guest that connects QPs and sends nothing takes no other guest's connections.
+TEST_F(NativeBudgetTest, OneGuestLeavesConnectionsForTheOthers) {
+  Guest greedy(51, *this, kTotal);
+  std::uint64_t connected = 0;
+  while (connected <= kTotal && greedy.connect(greedy.initialized())) ++connected;
+  EXPECT_EQ(connected, kTotal - kTotal / verbs::HostAccount::kKeptParts);
+  EXPECT_EQ(
+      greedy.adapter.account.last_refusal(),
+      "the budget of 400 connections to native endpoints for all adapters together is used up, except the "
+      "part reserved for others (budgets.total_native_connections)");
+  Guest other(52, *this, kTotal);
+  EXPECT_TRUE(other.connect(other.initialized()));
 }
 
 }  // namespace
