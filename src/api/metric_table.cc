@@ -206,6 +206,8 @@ constexpr MetricInfo kMetrics[] = {
     {"pvrdma_roce_out_of_sequence_total", kCounter, "", "", "Requests that came behind a gap"},
     {"pvrdma_roce_packet_seq_err_total", kCounter, "", "",
      "Sequence NAKs that came, because the peer misses a packet"},
+    {"pvrdma_roce_path_mtu_above_link_total", kCounter, "", "",
+     "Connections to native endpoints whose path MTU is above what the link's MTU allows"},
     {"pvrdma_roce_payload_bytes_total", kCounter, "bytes", "", "Payload that was sent to native endpoints"},
     {"pvrdma_roce_rcvd_bad_length_total", kCounter, "", "",
      "Frames that were dropped because of their length"},

@@ -349,6 +349,7 @@ Engine::QpPage Engine::list_qps_from(std::uint32_t first) const {
                         .attributes = qp.attributes,
                         .cap = qp.identity.cap,
                         .local_gid = qp.local_gid,
+                        .path_trouble = qp.path.is_open() ? qp.path->trouble() : std::string(),
                         .tx_messages = qp.tx_messages,
                         .tx_bytes = qp.tx_bytes,
                         .rx_messages = qp.rx_messages,

@@ -85,7 +85,8 @@ struct QpInfo {
   ContextHandle context;
   QpAttributes attributes;
   abi::QpCap cap;
-  Gid local_gid;  // zero before RTR
+  Gid local_gid;             // zero before RTR
+  std::string path_trouble;  // Path::trouble()
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;

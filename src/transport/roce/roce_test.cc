@@ -172,6 +172,42 @@ TEST_F(RoceTest, AnExhaustedPoolLeadsNowhere) {
   EXPECT_EQ(roce_.errors().no_connection, 1u);
 }
 
+class PathMtuTest : public RoceTest {
+ protected:
+  std::string trouble_with(abi::Mtu path_mtu) {
+    verbs::ConnectOptions options = connection();
+    options.path_mtu = path_mtu;
+    a.reset(qp);
+    a.connect(qp, kPeer, options);
+    return a.engine.list_qps()[0].path_trouble;
+  }
+};
+
+TEST_F(PathMtuTest, OneAboveTheLinksIsCountedAndNamed) {
+  link_.mtu = 1500;
+  EXPECT_EQ(trouble_with(abi::Mtu::k1024), "");
+  EXPECT_EQ(roce_.errors().path_mtu_above_link, 0u);
+  EXPECT_EQ(
+      trouble_with(abi::Mtu::k2048),
+      "its path MTU is 2048, which takes packets of up to 2132 bytes, and the MTU of its RoCE link fake is "
+      "1500");
+  EXPECT_EQ(roce_.errors().path_mtu_above_link, 1u);
+  a.send(qp, write(1, 2048));
+  for (int lost = 0; lost < 20 && a.events.failures.empty(); ++lost) advance(verbs::kAckTimeout);
+  EXPECT_THAT(
+      a.events.failures,
+      ::testing::ElementsAre(::testing::HasSubstr("timeout and retry_cnt allow: its path MTU is 2048")));
+}
+
+TEST_F(PathMtuTest, TheLinkCarriesItsOwnMtuAndAllWithoutOne) {
+  link_.mtu = 4096 + pvrdma::roce::kOverheadBytesMax;
+  EXPECT_EQ(trouble_with(abi::Mtu::k4096), "");
+  link_.mtu = *link_.mtu - 1;
+  EXPECT_NE(trouble_with(abi::Mtu::k4096), "");
+  link_.mtu.reset();
+  EXPECT_EQ(trouble_with(abi::Mtu::k4096), "");
+}
+
 // Adapters that share the budget of connections to native endpoints.
 class NativeBudgetTest : public ::testing::Test, public NativeInbound {
  protected:
