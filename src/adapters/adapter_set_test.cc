@@ -3,6 +3,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "adapters/adapter_fault.h"
+#include "base/log_writer.h"
 #include "base/reaper.h"
 #include "base/unix_listener.h"
 #include "shard/ask.h"
@@ -105,6 +107,13 @@ class AdapterSetTest : public testing::Test {
   }
   std::size_t trouble_count() {
     return on_shard([this] { return set_->troubles().size(); });
+  }
+  static std::string log_of(const std::function<void()>& work) {
+    log::flush(5s);  // earlier lines
+    testing::internal::CaptureStderr();
+    work();
+    log::flush(5s);
+    return testing::internal::GetCapturedStderr();
   }
   // Waits until `holds` is true. The test's own time limit guards against hanging.
   static void wait_until(const std::function<bool()>& holds) {
@@ -233,8 +242,28 @@ TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {
     EXPECT_TRUE(on_shard([this, &fault] { return set_->adapters()[0]->inject(std::move(fault)); }));
   }
   EXPECT_FALSE(kept.expired());
-  want({});
+  EXPECT_THAT(log_of([this] { want({}); }), testing::HasSubstr("adapter VM-01: fault 1 ends"));
   EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(AdapterSetTest, AFaultEndsWhenItsVmHasMoved) {
+  const auto reaper = Reaper::create().value();
+  run();
+  want({wanted("VM-01")});
+  const auto client = connect("VM-01");
+  auto fault = AdapterFault::create(7, {.adapter = "VM-01", .drop_ppm = 1},
+                                    {fabric_.transports(), fabric_, nullptr, clock_}, reaper->open_queue());
+  const std::string log = log_of([&] {
+    EXPECT_TRUE(on_shard([this, &fault] {
+      ServedAdapter& adapter = *set_->adapters()[0];
+      const bool moves = adapter.inject(std::move(fault)) && adapter.stop();
+      if (moves) adapter.depart();
+      return moves && adapter.fault() == nullptr;
+    }));
+  });
+  EXPECT_THAT(log,
+              testing::HasSubstr("adapter VM-01: fault 7 ends, which dropped 0 of 0 messages: its VM is on "
+                                 "another host now"));
 }
 
 TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {
