@@ -143,6 +143,14 @@ class WaitingAdapterTest : public AdapterSetTest {
   // The client stays connected. The guest's objects have not arrived yet. `after`: what is wanted after the
   // restart.
   std::unique_ptr<vfio_user::Client> restart_with_client(const WantedAdapter& after) {
+    auto client = restart_with_client();
+    want({after});
+    EXPECT_TRUE(waits());
+    EXPECT_TRUE(client->device_info());
+    EXPECT_TRUE(power_.log().empty());
+    return client;
+  }
+  std::unique_ptr<vfio_user::Client> restart_with_client() {
     make_set();
     run();
     want({coming_});
@@ -164,10 +172,6 @@ class WaitingAdapterTest : public AdapterSetTest {
     given.emplace("VM-01", read_kept(std::move(kept.fds), std::move(kept.stream)).value());
     set_->give_back(std::move(given));
     run();
-    want({after});
-    EXPECT_TRUE(waits());
-    EXPECT_TRUE(client->device_info());
-    EXPECT_TRUE(power_.log().empty());
     return client;
   }
   bool waits() {
@@ -196,6 +200,15 @@ TEST_F(WaitingAdapterTest, IsItsVmsWhenTheStoreHasThatHereInTheEnd) {
   EXPECT_FALSE(is_unclaimed());
   EXPECT_TRUE(client->device_info());
   EXPECT_EQ(power_.log(), (std::vector<std::pair<std::string, bool>>{{"VM-01", true}}));
+}
+
+// TearDown() finds a socket that is left behind.
+TEST_F(WaitingAdapterTest, LeavesNoSocketIfItsVmStaysAway) {
+  const auto client = restart_with_client();
+  ASSERT_TRUE(fs::exists(socket("VM-01")));
+  want({});
+  EXPECT_FALSE(client->device_info());
+  EXPECT_FALSE(fs::exists(socket("VM-01")));
 }
 
 TEST_F(WaitingAdapterTest, IsLeftToWhoeverHasBegunToBringItsVm) {
