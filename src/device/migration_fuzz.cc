@@ -4,7 +4,7 @@
 // Input: a byte that picks the doorbells, then steps (Step), each a byte with its operands. The written
 // pieces together are a stream of saved state; its checksums are corrected first, so that a changed record is
 // not refused for its checksum alone. The fuzzer checks: Nothing crashes, and the VMM never loses the device.
-// A stream is bounded. Afterwards a reset makes an adapter that works.
+// Afterwards a reset makes an adapter that works.
 #include <algorithm>
 #include <array>
 #include <cerrno>
