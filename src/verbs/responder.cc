@@ -183,10 +183,13 @@ void Responder::on_receives_posted(QueuePair& qp, Instant now) {
   respond(qp, refused, receive.expected, Syndrome::kProgress, now);
 }
 
+// A QP that was refused may have failed since: no peer is told, and no receive is counted for it.
 void Responder::on_receives_posted(SharedReceiveQueue& srq, Instant now) {
-  for (std::uint32_t left = std::min(srq.available(), kToldAtOnce); left != 0; --left) {
+  std::uint32_t receives = std::min(srq.available(), kToldAtOnce);
+  for (std::uint32_t looks = 4 * kToldAtOnce; receives != 0 && looks != 0; --looks) {
     QueuePair* const qp = srq.waiting.next().owner();
     if (qp == nullptr) return;
+    if (may_respond(qp->state())) --receives;
     qp->receiver_link.unlink();
     on_receives_posted(*qp, now);
   }

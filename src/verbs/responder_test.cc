@@ -307,11 +307,27 @@ TEST_F(ResponderTest, AReceiveOfAnSrqIsToldToOnePeer) {
   post();
   EXPECT_EQ(answered().to.qpn, Qpn(100));
   a.engine.srq_doorbell(1, srq.handle, a.now);
-  EXPECT_THAT(answers(), IsEmpty()) << "the second QP has failed";
-  a.engine.srq_doorbell(1, srq.handle, a.now);
-  EXPECT_EQ(answered().to.qpn, Qpn(102));
+  EXPECT_EQ(answered().to.qpn, Qpn(102)) << "the second QP has failed";
   a.engine.srq_doorbell(1, srq.handle, a.now);
   EXPECT_THAT(answers(), IsEmpty());
+}
+
+TEST_F(ResponderTest, AQpThatWasResetTakesNobodyElsesReceiveOfAnSrq) {
+  TestSrq srq = a.make_srq(4);
+  std::vector<TestQp> qps;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    qps.push_back(a.make_qp(send_cq, recv_cq, {.srq = &srq}));
+    a.connect(qps[i], {kPeer.gid, Qpn(100 + i)}, connection());
+    Request send = request(RequestOp::kSend, kRqPsn, 8);
+    send.from = {kPeer.gid, Qpn(100 + i)};
+    send.to = a.endpoint(qps[i]);
+    ask_filled(send);
+    EXPECT_EQ(answered().syndrome, Syndrome::kRnrNak);
+  }
+  EXPECT_TRUE(a.to_state(qps[0], abi::QpState::kReset));
+  TestAdapter::post_receive(srq.ring, receive_of(1, 0, 64));
+  a.engine.srq_doorbell(1, srq.handle, a.now);
+  EXPECT_EQ(answered().to.qpn, Qpn(101));
 }
 
 TEST_F(ResponderTest, AWriteWithImmediateNeedsItsReceiveWithItsLastSegment) {
