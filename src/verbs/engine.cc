@@ -349,7 +349,9 @@ Engine::QpPage Engine::list_qps_from(std::uint32_t first) const {
                         .attributes = qp.attributes,
                         .cap = qp.identity.cap,
                         .local_gid = qp.local_gid,
-                        .path_trouble = qp.path.is_open() ? qp.path->trouble() : std::string(),
+                        .path_trouble = qp.path.is_open() && impl_->services.wire.is_current(qp.path)
+                                            ? qp.path->trouble()
+                                            : std::string(),
                         .tx_messages = qp.tx_messages,
                         .tx_bytes = qp.tx_bytes,
                         .rx_messages = qp.rx_messages,

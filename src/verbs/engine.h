@@ -86,7 +86,7 @@ struct QpInfo {
   QpAttributes attributes;
   abi::QpCap cap;
   Gid local_gid;             // zero before RTR
-  std::string path_trouble;  // Path::trouble()
+  std::string path_trouble;  // Path::trouble() of the current path
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;

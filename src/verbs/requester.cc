@@ -87,11 +87,11 @@ std::string_view describe(abi::CompletionStatus status) {
 
 // Why a work request got no answer, as far as this host knows. Empty: the peer may have got it and not have
 // answered, or there is no memory to say it.
-std::string why_unanswered(const QueuePair& qp, const SendWork& work) {
-  if (!qp.path.is_open()) return {};
+std::string why_unanswered(const Services& services, QueuePair& qp, const SendWork& work) {
   try {
-    const std::string trouble = qp.path->trouble();
-    const bool was_sent = work.started && qp.path->leads_somewhere();
+    const Path& path = path_of(services, qp);
+    const std::string trouble = path.trouble();
+    const bool was_sent = work.started && path.leads_somewhere();
     if (was_sent && trouble.empty()) return {};
     std::string why(was_sent ? describe(work.status)
                              : "nothing could be sent for as long as timeout and retry_cnt allow");
@@ -325,7 +325,7 @@ void Requester::retire(QueuePair& qp) {
     }
     if (work.state == State::kFailed) {
       const bool unanswered = work.status == abi::CompletionStatus::kRetryExceeded;
-      const std::string why = unanswered ? why_unanswered(qp, work) : std::string();
+      const std::string why = unanswered ? why_unanswered(services_, qp, work) : std::string();
       services_.loans.stop(qp);  // before the CQE tells the guest that it may reuse its memory
       completions_.complete_send(qp, work, work.status);
       qp.send.pop();
