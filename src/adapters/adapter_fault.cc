@@ -74,8 +74,12 @@ void AdapterFault::forget(const verbs::Engine& engine) {
 }
 
 FaultState AdapterFault::state() const {
-  FaultState state{wish_, id_, {}};
-  const auto add = [&counts = state.counts](const transport::FaultCounters& one) {
+  return {wish_, id_, counts()};
+}
+
+FaultCounts AdapterFault::counts() const {
+  FaultCounts counts;
+  const auto add = [&counts](const transport::FaultCounters& one) {
     counts.messages += one.messages;
     counts.dropped += one.dropped;
     counts.duplicated += one.duplicated;
@@ -85,7 +89,7 @@ FaultState AdapterFault::state() const {
   };
   for (const auto& each : faults_) add(each->faults());
   add(frames_.faults());
-  return state;
+  return counts;
 }
 
 }  // namespace pvrdma::adapters

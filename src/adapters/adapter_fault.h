@@ -46,6 +46,7 @@ class AdapterFault final : public Reapable {
 
   std::uint64_t id() const { return id_; }
   FaultState state() const;
+  FaultCounts counts() const;
 
  private:
   AdapterFault(std::uint64_t id, const FaultWish& wish, const Paths& paths);

@@ -134,6 +134,7 @@ void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
   const auto unwanted = std::erase_if(given_, [this](const auto& given) {
     if (wanted_.contains(given.first)) return false;
     log::warn("adapter {}: it was kept, but this host no longer serves it: its client loses it", given.first);
+    remove_files(given.second);
     return true;
   });
   if (unwanted != 0) parts_.keeping->notice();

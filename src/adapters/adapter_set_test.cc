@@ -3,6 +3,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "adapters/adapter_fault.h"
+#include "base/log_writer.h"
 #include "base/reaper.h"
 #include "base/unix_listener.h"
 #include "shard/ask.h"
@@ -106,6 +108,13 @@ class AdapterSetTest : public testing::Test {
   std::size_t trouble_count() {
     return on_shard([this] { return set_->troubles().size(); });
   }
+  static std::string log_of(const std::function<void()>& work) {
+    log::flush(5s);  // earlier lines
+    testing::internal::CaptureStderr();
+    work();
+    log::flush(5s);
+    return testing::internal::GetCapturedStderr();
+  }
   // Waits until `holds` is true. The test's own time limit guards against hanging.
   static void wait_until(const std::function<bool()>& holds) {
     while (!holds()) std::this_thread::sleep_for(1ms);
@@ -134,6 +143,14 @@ class WaitingAdapterTest : public AdapterSetTest {
   // The client stays connected. The guest's objects have not arrived yet. `after`: what is wanted after the
   // restart.
   std::unique_ptr<vfio_user::Client> restart_with_client(const WantedAdapter& after) {
+    auto client = restart_with_client();
+    want({after});
+    EXPECT_TRUE(waits());
+    EXPECT_TRUE(client->device_info());
+    EXPECT_TRUE(power_.log().empty());
+    return client;
+  }
+  std::unique_ptr<vfio_user::Client> restart_with_client() {
     make_set();
     run();
     want({coming_});
@@ -155,10 +172,6 @@ class WaitingAdapterTest : public AdapterSetTest {
     given.emplace("VM-01", read_kept(std::move(kept.fds), std::move(kept.stream)).value());
     set_->give_back(std::move(given));
     run();
-    want({after});
-    EXPECT_TRUE(waits());
-    EXPECT_TRUE(client->device_info());
-    EXPECT_TRUE(power_.log().empty());
     return client;
   }
   bool waits() {
@@ -187,6 +200,15 @@ TEST_F(WaitingAdapterTest, IsItsVmsWhenTheStoreHasThatHereInTheEnd) {
   EXPECT_FALSE(is_unclaimed());
   EXPECT_TRUE(client->device_info());
   EXPECT_EQ(power_.log(), (std::vector<std::pair<std::string, bool>>{{"VM-01", true}}));
+}
+
+// TearDown() finds a socket that is left behind.
+TEST_F(WaitingAdapterTest, LeavesNoSocketIfItsVmStaysAway) {
+  const auto client = restart_with_client();
+  ASSERT_TRUE(fs::exists(socket("VM-01")));
+  want({});
+  EXPECT_FALSE(client->device_info());
+  EXPECT_FALSE(fs::exists(socket("VM-01")));
 }
 
 TEST_F(WaitingAdapterTest, IsLeftToWhoeverHasBegunToBringItsVm) {
@@ -233,8 +255,28 @@ TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {
     EXPECT_TRUE(on_shard([this, &fault] { return set_->adapters()[0]->inject(std::move(fault)); }));
   }
   EXPECT_FALSE(kept.expired());
-  want({});
+  EXPECT_THAT(log_of([this] { want({}); }), testing::HasSubstr("adapter VM-01: fault 1 ends"));
   EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(AdapterSetTest, AFaultEndsWhenItsVmHasMoved) {
+  const auto reaper = Reaper::create().value();
+  run();
+  want({wanted("VM-01")});
+  const auto client = connect("VM-01");
+  auto fault = AdapterFault::create(7, {.adapter = "VM-01", .drop_ppm = 1},
+                                    {fabric_.transports(), fabric_, nullptr, clock_}, reaper->open_queue());
+  const std::string log = log_of([&] {
+    EXPECT_TRUE(on_shard([this, &fault] {
+      ServedAdapter& adapter = *set_->adapters()[0];
+      const bool moves = adapter.inject(std::move(fault)) && adapter.stop();
+      if (moves) adapter.depart();
+      return moves && adapter.fault() == nullptr;
+    }));
+  });
+  EXPECT_THAT(log,
+              testing::HasSubstr("adapter VM-01: fault 7 ends, which dropped 0 of 0 messages: its VM is on "
+                                 "another host now"));
 }
 
 TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {

@@ -95,6 +95,7 @@ std::map<std::string, GivenBack> Keeper::given(const std::function<bool(const st
     if (may_be(each.first)) return false;
     log::warn("adapter {}: it was kept, but no adapter has that name any more: its client loses it",
               each.first);
+    remove_files(each.second);
     return true;
   });
   const auto belongs = [this](const std::string& name) {

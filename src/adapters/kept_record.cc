@@ -1,15 +1,24 @@
 #include "adapters/kept_record.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 #include <utility>
 
+#include "base/unix_listener.h"
 #include "state/reader.h"
+#include "vmm/vm_monitors.h"
 
 namespace pvrdma::adapters {
 
 Fd GivenBack::copy(KeptId id) const {
   const auto found = fds.find(id);
   return found != fds.end() ? Fd(::fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0)) : Fd();
+}
+
+void remove_files(const GivenBack& given) {
+  const Fd listener = given.copy(given.record.listener);
+  const std::string socket = listener ? remove_file_of(listener) : "";
+  if (!socket.empty()) ::rmdir(vmm::monitors_beside(socket).folder.c_str());
 }
 
 void skip_kept_record(state::Reader& reader) {

@@ -162,6 +162,10 @@ struct GivenBack {
   Fd copy(KeptId id) const;
 };
 
+// Removes the file of the adapter's socket and, if it is empty, the folder of its VMM: no adapter will use
+// them.
+void remove_files(const GivenBack& given);
+
 // Errors: what is wrong with the stream.
 Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream);
 // Skips the KeptRecord of a stream that read_kept() has accepted. The adapter follows.

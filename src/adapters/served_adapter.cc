@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "state/reader.h"
 #include "state/writer.h"
 #include "vmm/vm_monitors.h"
@@ -61,7 +62,7 @@ ServedAdapter::~ServedAdapter() {
   // An adapter that did not start may have found the folder of a VMM that runs.
   if (vmm_folder_ != nullptr && (!started_ || has_client())) vmm_folder_->leave_sockets();
   server_.reset();
-  stop_injecting();
+  end_fault("the adapter is removed, or the daemon stops");
   port_.detach();
 }
 
@@ -126,6 +127,15 @@ void ServedAdapter::stop_injecting() {
   if (fault_ == nullptr) return;
   fault_->remove(port_, seated_->adapter().engine(), parts_.loop);
   fault_.reset();
+}
+
+void ServedAdapter::end_fault(std::string_view why) {
+  if (fault_ == nullptr) return;
+  const std::uint64_t id = fault_->id();
+  const FaultCounts counts = fault_->counts();
+  stop_injecting();
+  log::warn("adapter {}: fault {} ends, which dropped {} of {} messages: {}", port_.name(), id,
+            counts.dropped, counts.messages, why);
 }
 
 Failure ServedAdapter::is_being_moved() const {
@@ -223,6 +233,7 @@ void ServedAdapter::arrive() {
 
 void ServedAdapter::depart() {
   if (has_client()) parts_.on_client(*this, false);
+  end_fault("its VM is on another host now; add a fault there if you want one");
   port_.depart();
   move_home(device::LifeEvent::kDepart);
 }

@@ -84,8 +84,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // message passes.
   void set_link(bool up);
 
-  // Injects faults into what the adapter sends, until the faults or the adapter are removed. False: it
-  // already has faults. Called from a task of the loop.
+  // Injects faults into what the adapter sends, until the faults or the adapter are removed, or its VM moves
+  // to another host. False: it already has faults. Called from a task of the loop.
   [[nodiscard]] bool inject(std::shared_ptr<AdapterFault> fault);
   void stop_injecting();
   AdapterFault* fault() const { return fault_.get(); }  // null: no faults are injected
@@ -170,6 +170,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   bool polls() const override { return seated_->adapter().polls(); }
   std::string what() const override { return "adapter " + port_.name(); }
   void move_home(device::LifeEvent event);
+  // Stops injecting, if it does, and logs why.
+  void end_fault(std::string_view why);
   Failure is_off() const;
   Failure is_being_moved() const;
   Result<std::unique_ptr<SeatedAdapter>> make_seated(const GivenBack* given = nullptr);

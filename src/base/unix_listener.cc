@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fmt/core.h>
 #include <string_view>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 
@@ -125,6 +127,15 @@ Failure bind_failure(int code, const std::string& name, const std::string& path)
   }
 }
 
+bool remove_if_dead(const std::string& path) {
+  const auto address = unix_address("socket", path);
+  struct stat file {};
+  if (!address || ::lstat(path.c_str(), &file) != 0 || !S_ISSOCK(file.st_mode)) return false;
+  if (probe_given(*address, file) != ECONNREFUSED || ::unlink(path.c_str()) != 0) return false;
+  log::info("socket {}: removed the file that a dead server left", path);
+  return true;
+}
+
 }  // namespace
 
 int probe_listener(const sockaddr_un& address) {
@@ -149,6 +160,27 @@ Result<sockaddr_un> unix_address(std::string_view what, const std::string& path)
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
+}
+
+std::string remove_file_of(const Fd& listener) {
+  sockaddr_un bound{};
+  socklen_t size = sizeof(bound);
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) return {};
+  const bool removed =
+      bound.sun_family == AF_UNIX && listens_at(listener, bound) && ::unlink(bound.sun_path) == 0;
+  return removed ? bound.sun_path : "";
+}
+
+std::vector<std::string> remove_dead_sockets(const std::string& folder, std::string_view suffix,
+                                             const std::function<bool(const std::string&)>& is_used) {
+  std::error_code error;
+  std::vector<std::string> found;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::string path = at->path().string();
+    if (path.ends_with(suffix) && !is_used(path)) found.push_back(std::move(path));
+  }
+  std::erase_if(found, [](const std::string& path) { return !remove_if_dead(path); });
+  return found;
 }
 
 Result<std::unique_ptr<UnixListener>> UnixListener::listen(std::string path, const Options& options,

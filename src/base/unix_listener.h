@@ -4,6 +4,7 @@
 // Thread: any, one at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -29,6 +31,15 @@ Result<sockaddr_un> unix_address(std::string_view what, const std::string& path)
 // Finds out whether a server listens at `address`, by connecting. 0: yes. Otherwise connect's errno,
 // ECONNREFUSED for a file left behind. The server sees a client that connects and disconnects at once.
 int probe_listener(const sockaddr_un& address);
+
+// Removes the socket files of the folder that end with `suffix` and on which no process listens: servers that
+// have ended left them. Leaves those that `is_used` picks by their path, and all other files. No other server
+// may be binding a path there at the same time. Returns the paths of the removed files.
+std::vector<std::string> remove_dead_sockets(const std::string& folder, std::string_view suffix,
+                                             const std::function<bool(const std::string&)>& is_used);
+// Removes the file of a listening socket that no server uses any more, and returns its path; empty: nothing
+// was removed. The socket may be open elsewhere.
+std::string remove_file_of(const Fd& listener);
 
 class UnixListener {
  public:

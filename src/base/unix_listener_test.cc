@@ -1,5 +1,6 @@
 #include "base/unix_listener.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <grp.h>
@@ -247,6 +248,41 @@ TEST_F(UnixListenerTest, LeavesAFileThatTookItsPlace) {
   std::filesystem::remove(path_);
   std::ofstream(path_) << "another's";
   listener->reset();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixListenerTest, RemovesTheDeadSocketsOfAFolderOnly) {
+  namespace fs = std::filesystem;
+  const std::string folder = path_ + ".d";
+  fs::create_directory(folder);
+  const auto alive = listen(folder + "/alive.sock").value();
+  for (const char* name : {"dead.sock", "used.sock", "dead.other"}) {
+    auto listener = listen(folder + "/" + name).value();
+    listener->leave();
+  }
+  std::ofstream(folder + "/file.sock") << "not a socket";
+  fs::create_symlink("dead.other", folder + "/link.sock");
+  const auto removed = remove_dead_sockets(
+      folder, ".sock", [&](const std::string& path) { return path == folder + "/used.sock"; });
+  EXPECT_EQ(removed, std::vector{folder + "/dead.sock"});
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder)) left.push_back(entry.path().filename());
+  std::ranges::sort(left);
+  EXPECT_EQ(left,
+            (std::vector<std::string>{"alive.sock", "dead.other", "file.sock", "link.sock", "used.sock"}));
+  remove_dead_sockets(folder + "/none", ".sock", [](const std::string&) { return false; });
+  fs::remove_all(folder);
+}
+
+TEST_F(UnixListenerTest, RemovesTheFileOfAListenerThatIsGivenUp) {
+  auto first = listen(path_).value();
+  const Fd kept(::dup(first->fd()));
+  first->leave();
+  first.reset();
+  EXPECT_EQ(remove_file_of(kept), path_);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  std::ofstream(path_) << "not a socket";
+  EXPECT_EQ(remove_file_of(kept), "");
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 

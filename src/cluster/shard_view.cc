@@ -39,7 +39,7 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     if (vm.host != host || !vm.adapter) continue;
     adapters::WantedAdapter wanted;
     wanted.config.name = name;
-    wanted.config.socket = fmt::format("{}/{}.sock", socket_folder, name);
+    wanted.config.socket = fmt::format("{}/{}{}", socket_folder, name, kSocketSuffix);
     wanted.config.mac = vm.adapter->mac;
     wanted.config.addresses = vm.adapter->addresses;
     if (const auto owner = find(vm.adapter->owner, vm.adapter->group)) {

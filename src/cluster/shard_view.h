@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapters/wanted_adapter.h"
@@ -40,6 +41,9 @@ struct ShardView {
 };
 
 using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
+
+// The sockets of the VMs are files of the socket folder: a VM's name and this suffix.
+inline constexpr std::string_view kSocketSuffix = ".sock";
 
 // The view of `host`, which counts as alive whatever the inventory says. Equal inventories give equal views
 // if `find` gives equal owners of sockets.

@@ -251,6 +251,7 @@ std::vector<BudgetUse> Adapter::budget_uses() const {
   }
   const guestmem::MappedBytes& mapped = memory_.account();
   uses.push_back(verbs::to_use(Budget::kMapped, mapped.used(), mapped.limit(), maps_refused_));
+  uses.push_back(account_.use(Budget::kNatives));
   std::ranges::copy(rates_.uses(clock_.now()), std::back_inserter(uses));
   return uses;
 }

@@ -47,7 +47,7 @@ void Doorbells::ring(verbs::UarIndex uar, abi::UarWord word, std::uint32_t value
       }
       return;
     case abi::UarWord::kSrq:
-      if ((value & abi::kSrqDoorbellRecv) != 0) engine_.srq_doorbell(uar, verbs::SrqHandle{handle});
+      if ((value & abi::kSrqDoorbellRecv) != 0) engine_.srq_doorbell(uar, verbs::SrqHandle{handle}, now);
       return;
   }
 }

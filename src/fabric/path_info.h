@@ -44,6 +44,26 @@ constexpr std::string_view name_of(DropReason reason) {
   return "unknown_gid";
 }
 
+// Why the messages of a connection are dropped, as a clause for people. Static storage.
+constexpr std::string_view clause_of(DropReason reason) {
+  switch (reason) {
+    case DropReason::kUnknownGid:
+      return "no port of its segment holds the peer's GID";
+    case DropReason::kPortDetached:
+      return "no running adapter is behind its port, or behind the port that holds the peer's GID";
+    case DropReason::kLinkDown:
+      return "the link of its port, or of the port that holds the peer's GID, is down";
+    case DropReason::kForeignSource:
+      return "its port no longer holds the GID that the QP sends from";
+    case DropReason::kNoPath:
+      return "this host has no path to the host or the segment of the peer";
+    case DropReason::kNativeRefused:
+      return "no port of the cluster holds the peer's GID, and the port may not talk to it as a native "
+             "endpoint";
+  }
+  return {};
+}
+
 // The path of messages to a GID, and why they take it.
 struct PathInfo {
   PathKind kind = PathKind::kNone;

@@ -115,7 +115,7 @@ void Port::set_detours(const Transports* detours) {
 void Port::open_path(const verbs::Connection& connection, verbs::PathSlot& slot) {
   const Switch::Found found = look_up(connection.local.gid, connection.remote.gid);
   if (found.transport == nullptr) {
-    slot.open<transport::Nowhere>(counters_.dropped_for(found.dropped));
+    slot.open<transport::Nowhere>(counters_.dropped_for(found.dropped), clause_of(found.dropped));
   } else {
     found.transport->open(found.place, connection, counters_.sent_by(found.transport->kind()), slot);
   }

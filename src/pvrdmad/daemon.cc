@@ -1,16 +1,21 @@
 #include "pvrdmad/daemon.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 
 #include "api/routes.h"
 #include "base/log.h"
+#include "base/unix_listener.h"
 #include "control/model/edits.h"
 #include "control/store/store.h"
 #include "pvrdmad/sandbox.h"
 #include "transport/hca/rdma.h"
 #include "transport/tcp/stream.h"
+#include "vmm/vm_monitors.h"
 
 namespace pvrdma::daemon {
 
@@ -57,7 +62,7 @@ Result<void> Daemon::build(const control::Config& config, const std::string& ver
   make_membership(config.cluster, version);
   make_rigs();
   if (auto made = make_tcp(config.cluster); !made) return made;
-  if (auto made = first().make_roce(config.roce); !made) return made;
+  if (auto made = first().make_roce(config.roce, config.budgets.total); !made) return made;
   if (auto made = make_adapters(config); !made) return made;
   if (auto read = connect_store(config.cluster, stop_asked); !read) return read;
   if (auto made = make_host_calls(config.cluster); !made) return made;
@@ -126,13 +131,23 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
     shards.push_back(rig->shard());
   }
   shards_ = std::make_unique<adapters::Shards>(std::move(shards));
+  std::map<std::string, adapters::GivenBack> given;
   if (keeper_ != nullptr) {
     // A member of a cluster learns later which VMs it has, so it takes back every kept adapter.
-    first().adapters().give_back(keeper_->given([&config](const std::string& name) {
+    given = keeper_->given([&config](const std::string& name) {
       return config.cluster ||
              std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
-    }));
+    });
   }
+  // A daemon that was killed has left the sockets of its VMs. Some of them may be on other hosts now.
+  if (config.cluster) {
+    const auto dead = remove_dead_sockets(
+        config.cluster->socket_folder, cluster::kSocketSuffix,
+        [&given](const std::string& path) { return given.contains(std::filesystem::path(path).stem()); });
+    for (const std::string& socket : dead)
+      ::rmdir(vmm::monitors_beside(socket).folder.c_str());  // if it is empty
+  }
+  if (keeper_ != nullptr) first().adapters().give_back(std::move(given));
   for (const control::AdapterConfig& each : config.adapters) {
     auto added = first().adapters().add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));

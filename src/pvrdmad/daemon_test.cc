@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/unix_listener.h"
 #include "cluster/cluster_fixture.h"
 #include "control/plane/plane.h"
 #include "control/store/store.h"
@@ -146,7 +147,15 @@ TEST_F(DaemonTest, AMemberOfAClusterServesItsVms) {
       return {};
     }));
   }
+  const auto leave_socket = [this](const std::string& vm) {  // as a daemon that is killed does
+    UnixListener::listen(folder_ + "/" + vm + ".sock", {.what = "earlier", .mode = 0600, .backlog = 1})
+        .value()
+        ->leave();
+  };
+  leave_socket("VM-08");  // which was on its way here, and is on another host now
+  leave_socket("VM-09");
   auto daemon = Daemon::create(config_, "1.2.3").value();
+  EXPECT_FALSE(fs::exists(folder_ + "/VM-08.sock"));
   ASSERT_TRUE(daemon->start());
   const std::string socket = folder_ + "/VM-09.sock";
   while (!fs::exists(socket)) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -167,6 +167,7 @@ TEST_F(RestartTest, AnAdapterThatIsNotConfiguredAnyMoreIsForgotten) {
   }));
   std::array<std::byte, 4> word{};
   EXPECT_FALSE(client->region_read(kConfigRegion, 0, word));
+  EXPECT_FALSE(fs::exists(folder_ + "/VM-02")) << "its socket";
 }
 
 TEST_F(RestartTest, WhatCannotBeReadCostsItsAdapterAlone) {

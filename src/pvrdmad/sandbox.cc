@@ -53,7 +53,10 @@ void allow_opening(Rules& rules, const SandboxNeeds& needs) {
 }
 
 void allow_ioctls(Rules& rules, const SandboxNeeds& needs) {
-  if (needs.find_links) rules.allow_if(SCMP_SYS(ioctl), {is(1, SIOCGIFFLAGS)});
+  if (needs.find_links) {
+    rules.allow_if(SCMP_SYS(ioctl), {is(1, SIOCGIFFLAGS)});
+    rules.allow_if(SCMP_SYS(ioctl), {is(1, SIOCGIFMTU)});
+  }
   if (needs.take_taps) rules.allow_if(SCMP_SYS(ioctl), {is(1, TUNSETIFF)});
   if (!needs.open_devices) return;
   for (const std::uint64_t request : {std::uint64_t{SIOCGIFNAME}, std::uint64_t{SIOCGIFINDEX},

@@ -14,7 +14,7 @@ struct SandboxNeeds {
   bool write_files = false;   // keep the store in a file, which is created, written and locked
   bool bind_sockets =
       false;  // make or remove sockets and VMMs' folders later, and set their modes, owners and names
-  bool find_links = false;  // query whether the network devices of RoCE links are up: SIOCGIFFLAGS
+  bool find_links = false;  // query the network devices of RoCE links: SIOCGIFFLAGS, SIOCGIFMTU
   bool take_taps = false;   // attach to the taps of RoCE links when they appear again: TUNSETIFF
 };
 

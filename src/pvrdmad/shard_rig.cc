@@ -18,9 +18,10 @@ Result<void> ShardRig::make_tcp(const transport::TcpOptions& options) {
   return {};
 }
 
-Result<void> ShardRig::make_roce(const std::vector<control::RoceConfig>& links) {
+Result<void> ShardRig::make_roce(const std::vector<control::RoceConfig>& links, const TotalBudgets& totals) {
   if (links.empty()) return {};
-  roce_ = std::make_unique<transport::Roce>(fabric_, transport::RoceOptions{});
+  roce_ = std::make_unique<transport::Roce>(
+      fabric_, transport::RoceOptions{.connections_max = totals.native_connections});
   loop_.add(*roce_);
   links_ = links;
   for (const control::RoceConfig& link : links_) {

@@ -37,7 +37,7 @@ class ShardRig {
   // The steps of making it, in this order. All but make_adapters() and make_thread() may be left out. Their
   // arguments are those of the objects that they make.
   Result<void> make_tcp(const transport::TcpOptions& options);
-  Result<void> make_roce(const std::vector<control::RoceConfig>& links);
+  Result<void> make_roce(const std::vector<control::RoceConfig>& links, const TotalBudgets& totals);
   void make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
                      const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
                      adapters::Keeping* keeping);

@@ -54,8 +54,10 @@ struct Frame {
 
 // The most bytes before the payload: Ethernet with a tag, IPv6, UDP, BTH and AtomicETH.
 inline constexpr std::size_t kHeadBytesMax = 18 + 48 + kBthBytes + 28;
-inline constexpr std::size_t kFrameBytesMax =
-    18 + 48 + kBthBytes + 20 + kMtuBytesMax + kIcrcBytes;  // a write only with immediate data
+// The most bytes around the payload of a packet as long as the path MTU allows, from the IP header on: those
+// of a write only with immediate data.
+inline constexpr std::size_t kOverheadBytesMax = 48 + kBthBytes + 20 + kIcrcBytes;
+inline constexpr std::size_t kFrameBytesMax = 18 + kOverheadBytesMax + kMtuBytesMax;
 
 // The length of the whole frame, from the Ethernet header to the ICRC, without Ethernet's pad.
 std::size_t frame_bytes(const Frame& frame, std::uint32_t payload_bytes);

@@ -234,6 +234,7 @@ std::vector<CounterGroup> roce_groups(const RoceCounts& counts) {
   for (const Counter& each : group_of("roce", kRocePackets, counts.packets).counters)
     packets.counters.push_back(each);
   const transport::RoceErrors& errors = counts.errors;
+  packets.counters.push_back({"path_mtu_above_link", errors.path_mtu_above_link});
   const auto refused = [&](transport::Entry entry) {
     return errors.refused[static_cast<std::size_t>(entry)];
   };

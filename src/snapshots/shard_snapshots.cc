@@ -246,6 +246,9 @@ QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
     qp.remote_qpn = info.attributes.dest_qpn.value;
     qp.path = to_text(copy.path.kind);
     qp.path_reason = copy.path.reason;
+    // About other paths, the reason says it already.
+    if (copy.path.kind == fabric::PathKind::kRoce && !info.path_trouble.empty())
+      qp.path_reason += ", but " + info.path_trouble;
     qp.peer_host = copy.path.peer_host;
   }
   qp.tx_messages = info.tx_messages;

@@ -25,6 +25,7 @@ constexpr std::uint64_t units_in_configured(Budget budget) {
     case Budget::kCqs:
     case Budget::kSrqs:
     case Budget::kMrs:
+    case Budget::kNatives:
     case Budget::kCommands:
     case Budget::kDoorbells:
       break;
@@ -52,6 +53,8 @@ std::string quantity(Budget budget, std::uint64_t units) {
       return fmt::format("{} MiB named by MRs", amount);
     case Budget::kRings:
       return fmt::format("{} MiB named by rings", amount);
+    case Budget::kNatives:
+      return fmt::format("{} connection{} to native endpoints", amount, amount == 1 ? "" : "s");
     case Budget::kMapped:
     case Budget::kCommands:
     case Budget::kDoorbells:
@@ -80,17 +83,18 @@ Account::Account(const Budgets& budgets, HostAccount* host) : host_(host) {
   at(Budget::kMrs).limit = budgets.mrs;
   at(Budget::kRegistered).limit = to_units(Budget::kRegistered, budgets.registered_mib);
   at(Budget::kRings).limit = to_units(Budget::kRings, budgets.rings_mib);
+  at(Budget::kNatives).limit = budgets.native_connections;
 }
 
 Account::~Account() {
-  for (const Budget budget : {Budget::kQps, Budget::kCqs, Budget::kSrqs, Budget::kMrs}) {
+  for (const Budget budget : {Budget::kQps, Budget::kCqs, Budget::kSrqs, Budget::kMrs, Budget::kNatives}) {
     PVRDMA_CHECK(at(budget).use == 0, "all Holdings end before their account");
   }
 }
 
 std::optional<Account::Holding> Account::take(Budget object, std::uint32_t pages) {
   if (!take_of(object, 1)) return std::nullopt;
-  if (!take_of(pages_of(object), pages)) {
+  if (pages != 0 && !take_of(pages_of(object), pages)) {
     give_of(object, 1);
     return std::nullopt;
   }
@@ -99,7 +103,7 @@ std::optional<Account::Holding> Account::take(Budget object, std::uint32_t pages
 
 void Account::give_back(Budget object, std::uint32_t pages) {
   give_of(object, 1);
-  give_of(pages_of(object), pages);
+  if (pages != 0) give_of(pages_of(object), pages);
 }
 
 std::uint64_t Account::limit_by_ram(Budget budget) const {

@@ -66,8 +66,8 @@ class Account {
     std::uint32_t pages_ = 0;
   };
 
-  // `object`: kQps, kCqs, kSrqs or kMrs. Returns nothing if a budget is used up; last_refusal() then names
-  // it.
+  // `object`: kQps, kCqs, kSrqs, kMrs, or kNatives, which name no pages. Returns nothing if a budget is used
+  // up; last_refusal() then names it.
   std::optional<Holding> take(Budget object, std::uint32_t pages);
   // Notes that the adapter's table for such objects is full. The table's limit equals the budget's.
   void table_full(Budget object) { note(object, Bound::kAdapter); }
@@ -77,12 +77,13 @@ class Account {
 
   // Forgets what the last refusal was for.
   void forget_refusal() { refusal_.reset(); }
+  bool has_refusal() const { return refusal_.has_value(); }
   // Counts the last refusal: the caller did not succeed on a second attempt.
   void count_refusal();
   // One clause: "its budget of 4096 QPs is used up (budgets.qps)". Empty if nothing was refused.
   std::string last_refusal() const;
 
-  // kQps ... kRings.
+  // kQps ... kRings, and kNatives.
   BudgetUse use(Budget budget) const;
 
  private:

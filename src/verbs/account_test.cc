@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <vector>
 
+#include "guestmem/address_space.h"
 #include "verbs/host_account.h"
 
 namespace pvrdma::verbs {
@@ -51,6 +52,22 @@ TEST(Account, PagesOfRingsAndOfMrsAreBudgetsOfTheirOwn) {
   EXPECT_EQ(account.last_refusal(), "its budget of 1 MiB named by rings is used up (budgets.rings_mib)");
   EXPECT_EQ(account.use(Budget::kRegistered).use, 2u);
   EXPECT_EQ(account.use(Budget::kRings).limit, 1u);
+}
+
+TEST(Account, ConnectionsToNativeEndpointsNameNoPages) {
+  Budgets budgets = small();
+  budgets.native_connections = 1;
+  Account account(budgets);
+  account.set_ram(guestmem::kPageBytes);
+  const auto rings = account.take(Budget::kCqs, Account::kPagesPerRamPage);
+  account.set_ram(1);  // the rings name more than is allowed now
+  const auto one = account.take(Budget::kNatives, 0);
+  ASSERT_TRUE(rings && one);
+  EXPECT_FALSE(account.has_refusal());
+  EXPECT_FALSE(account.take(Budget::kNatives, 0));
+  EXPECT_EQ(account.last_refusal(),
+            "its budget of 1 connection to native endpoints is used up (budgets.native_connections)");
+  EXPECT_EQ(account.use(Budget::kNatives).use, 1u);
 }
 
 TEST(Account, AHoldingComesBackOnceWhenItEnds) {

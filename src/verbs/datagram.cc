@@ -59,7 +59,7 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   if (work.length > abi::mtu_bytes(services_.limits.mtu))
     return fail_send(qp, work, abi::CompletionStatus::kLocalLength);
   const GidTable::Entry* source = services_.gids.at(address.av.gid_index);
-  if (source == nullptr || address.av.port_num() != 1) {
+  if (address.av.gid_index >= services_.gids.entries().size() || address.av.port_num() != 1) {
     return fail_send(qp, work, abi::CompletionStatus::kLocalQpOperation);
   }
   guestmem::SpanList payload;
@@ -69,7 +69,14 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   }
 
   Datagram datagram;
-  datagram.from = {.gid = source->gid, .qpn = qp.identity.qpn};
+  // The GID may have been unbound since the guest made the address handle: its kernel does that when an
+  // address is removed. The datagram is lost then, as on any path; the QP goes on. No port holds the zero
+  // GID, so the port drops and counts it.
+  if (source != nullptr) {
+    datagram.from.gid = source->gid;
+    datagram.roce = source->roce;
+  }
+  datagram.from.qpn = qp.identity.qpn;
   datagram.to = {.gid = Gid{address.av.dgid.raw}, .qpn = Qpn(address.remote_qpn & kQpnMax)};
   // If the work request names a privileged Q_Key, the QP's own Q_Key is sent instead (reference 7.3).
   datagram.qkey = (address.remote_qkey & kPrivilegedQkeyBit) != 0 ? qp.attributes.qkey : address.remote_qkey;
@@ -80,7 +87,6 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   datagram.flow_label = address.av.flow_label();
   datagram.traffic_class = address.av.traffic_class();
   datagram.hop_limit = address.av.hop_limit;
-  datagram.roce = source->roce;
   datagram.next_hop = address.av.dmac;
 
   ++services_.counters.tx_messages;

@@ -172,8 +172,6 @@ INSTANTIATE_TEST_SUITE_P(Datagram, BadDatagram,
                                                      [](SendWr& wr) { wr.sges[0].length = 1025; }},
                                            SendFault{"BadKey", CompletionStatus::kLocalProtection,
                                                      [](SendWr& wr) { wr.sges[0].lkey += 256; }},
-                                           SendFault{"UnboundGid", CompletionStatus::kLocalQpOperation,
-                                                     [](SendWr& wr) { wr.ud->av.gid_index = 1; }},
                                            SendFault{"GidBeyondTheTable", CompletionStatus::kLocalQpOperation,
                                                      [](SendWr& wr) { wr.ud->av.gid_index = 255; }},
                                            SendFault{"OtherPort", CompletionStatus::kLocalQpOperation,
@@ -186,6 +184,20 @@ INSTANTIATE_TEST_SUITE_P(Datagram, BadDatagram,
                                                "SendInv", CompletionStatus::kLocalQpOperation,
                                                [](SendWr& wr) { wr.opcode = abi::Opcode::kSendWithInv; }}),
                          [](const auto& one) { return one.param.name; });
+
+// A guest's kernel unbinds a GID when its address is removed, and address handles outlive that.
+TEST_F(DatagramTest, ASendByAGidThatIsGoneIsLostAndTheQpGoesOn) {
+  SendWr by_gone = to(1, 8);
+  by_gone.ud->av.gid_index = 1;
+  a.send(qp, by_gone);
+  a.send(qp, to(2, 8));
+  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{1}, Completion{2}));
+  EXPECT_EQ(a.state(qp), QpState::kRts);
+  const auto all = sent();
+  ASSERT_THAT(all, SizeIs(2));
+  EXPECT_EQ(all[0].message.from.gid, Gid{}) << "which no port holds";
+  EXPECT_EQ(all[1].message.from.gid, a.gid);
+}
 
 TEST_F(DatagramTest, AReceiveStartsWithTheGrh) {
   receive(7, 200);

@@ -54,6 +54,10 @@ Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::Address
 
 Engine::~Engine() = default;
 
+Account& Engine::account() const {
+  return impl_->account;
+}
+
 void Engine::reset() {
   const Services& s = impl_->services;
   impl_->loans.stop_all();
@@ -134,13 +138,25 @@ void Engine::send_doorbell(UarIndex uar, QpHandle handle, Instant now) {
 // Receives are found when a message needs them. Only a QP in ERR, which flushes, has something to do now.
 void Engine::receive_doorbell(UarIndex uar, QpHandle handle, Instant now) {
   QueuePair* qp = impl_->doorbell_qp(uar, handle);
-  if (qp == nullptr || qp->state() != abi::QpState::kErr) return;
+  if (qp == nullptr) return;
+  if (qp->receive.peer_pauses) [[unlikely]] {
+    impl_->responder.on_receives_posted(*qp, now);
+    impl_->services.wire.flush(now);
+  }
+  if (qp->state() != abi::QpState::kErr) return;
   if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
 }
 
-void Engine::srq_doorbell(UarIndex uar, SrqHandle handle) {
-  const SharedReceiveQueue* srq = impl_->srqs.find(handle.value);
-  if (srq == nullptr || srq->context().value != uar) ++counters_.bad_doorbells;
+void Engine::srq_doorbell(UarIndex uar, SrqHandle handle, Instant now) {
+  SharedReceiveQueue* srq = impl_->srqs.find(handle.value);
+  if (srq == nullptr || srq->context().value != uar) {
+    ++counters_.bad_doorbells;
+    return;
+  }
+  if (!srq->waiting.linked()) [[likely]]
+    return;
+  impl_->responder.on_receives_posted(*srq, now);
+  impl_->services.wire.flush(now);
 }
 
 void Engine::arm_cq(UarIndex uar, CqHandle handle, CompletionQueue::Arm what) {
@@ -275,6 +291,8 @@ void Engine::Impl::look_for_hidden_work(Instant now) {
     QueuePair* qp = mapped.take_look();
     if (qp == nullptr) break;
     share.spend(1, 0);
+    if (qp->receive.peer_pauses) [[unlikely]]
+      responder.on_receives_posted(*qp, now);
     const abi::QpState state = qp->state();
     if (state == abi::QpState::kRts || state == abi::QpState::kSqd) {
       const guestmem::GuestRing::Used posted = qp->send.ring.used();
@@ -331,6 +349,9 @@ Engine::QpPage Engine::list_qps_from(std::uint32_t first) const {
                         .attributes = qp.attributes,
                         .cap = qp.identity.cap,
                         .local_gid = qp.local_gid,
+                        .path_trouble = qp.path.is_open() && impl_->services.wire.is_current(qp.path)
+                                            ? qp.path->trouble()
+                                            : std::string(),
                         .tx_messages = qp.tx_messages,
                         .tx_bytes = qp.tx_bytes,
                         .rx_messages = qp.rx_messages,

@@ -85,7 +85,8 @@ struct QpInfo {
   ContextHandle context;
   QpAttributes attributes;
   abi::QpCap cap;
-  Gid local_gid;  // zero before RTR
+  Gid local_gid;             // zero before RTR
+  std::string path_trouble;  // Path::trouble() of the current path
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;
@@ -101,6 +102,9 @@ class Engine {
   ~Engine();  // no CQE, event or message is produced; GIDs are unbound
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+
+  // What the adapter takes from its host; the one that the constructor got.
+  Account& account() const;
 
   // Destroys every object and unbinds every GID, as if the engine were new; counters stay. For CTL RESET and
   // VM reset. Like destroy_context() it is cheap however many objects there are: run() gives their memory
@@ -160,7 +164,7 @@ class Engine {
   // Runs the QP's send queue at once, as far as the engine's share of the turn allows.
   void send_doorbell(UarIndex uar, QpHandle qp, Instant now);
   void receive_doorbell(UarIndex uar, QpHandle qp, Instant now);
-  void srq_doorbell(UarIndex uar, SrqHandle srq);
+  void srq_doorbell(UarIndex uar, SrqHandle srq, Instant now);
   void arm_cq(UarIndex uar, CqHandle cq, CompletionQueue::Arm what);
 
   // With Rules::mapped_doorbells: the adapter found a doorbell in the page of a user's context, which may

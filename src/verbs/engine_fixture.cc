@@ -104,6 +104,10 @@ void TestAdapter::to_init(const TestQp& qp, const ConnectOptions& connection) {
 }
 
 void TestAdapter::to_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection) {
+  EXPECT_TRUE(try_rtr(qp, peer, connection));
+}
+
+Outcome<> TestAdapter::try_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection) {
   abi::QpAttr attr{};
   attr.path_mtu = static_cast<std::uint32_t>(connection.path_mtu);
   attr.dest_qp_num = peer.qpn.value;
@@ -112,10 +116,10 @@ void TestAdapter::to_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOp
   attr.min_rnr_timer = connection.min_rnr_timer;
   attr.ah_attr.ah_flags = abi::kAhGrh;
   attr.ah_attr.grh.dgid.raw = peer.gid.bytes;
-  EXPECT_TRUE(to_state(qp, abi::QpState::kRtr,
-                       abi::kQpAttrAv | abi::kQpAttrPathMtu | abi::kQpAttrDestQpn | abi::kQpAttrRqPsn |
-                           abi::kQpAttrMaxDestRdAtomic | abi::kQpAttrMinRnrTimer,
-                       attr));
+  return to_state(qp, abi::QpState::kRtr,
+                  abi::kQpAttrAv | abi::kQpAttrPathMtu | abi::kQpAttrDestQpn | abi::kQpAttrRqPsn |
+                      abi::kQpAttrMaxDestRdAtomic | abi::kQpAttrMinRnrTimer,
+                  attr);
 }
 
 void TestAdapter::to_rts(const TestQp& qp, const ConnectOptions& connection) {

@@ -56,6 +56,7 @@ class ScriptedWire final : public SwitchPort {
   std::uint32_t bytes_at_once = ~0U;  // the longest piece that it delivers
   bool spares = false;                // what spares_retries() answers
   bool leads_somewhere = true;        // what leads_somewhere() answers for paths opened from now on
+  std::string trouble;                // what trouble() answers
   std::uint64_t refused = 0;          // how often it had no room
   std::uint64_t flushes = 0;
   std::vector<Connection> opened;  // the connections of the opened paths
@@ -72,6 +73,7 @@ class ScriptedWire final : public SwitchPort {
    public:
     explicit ScriptedPath(ScriptedWire& wire) : wire_(wire), leads_somewhere_(wire.leads_somewhere) {}
     bool leads_somewhere() const override { return leads_somewhere_; }
+    std::string trouble() const override { return wire_.trouble; }
     std::uint32_t room(std::uint32_t wanted, Instant) override {
       if (wire_.room == 0) ++wire_.refused;
       return wire_.room == 0 ? 0 : std::min(wanted, wire_.bytes_at_once);
@@ -206,10 +208,12 @@ struct ConnectOptions {
 class TestAdapter {
  public:
   explicit TestAdapter(std::uint8_t host, UarIndex uar_page = 1, const Rules& rules = {},
-                       std::uint64_t ram_bytes = 32u << 20)
+                       std::uint64_t ram_bytes = 32u << 20, const Budgets& budgets = Budgets::none(),
+                       HostAccount* host_account = nullptr)
       : memory(ram_bytes),
         gid(test_gid(host)),
         uar(uar_page),
+        account(budgets, host_account),
         engine(Limits{}, rules, memory.space(), events, wire, account) {
     EXPECT_TRUE(uar == 0 || engine.create_context(uar));
     EXPECT_TRUE(engine.bind_gid(0, gid, rules.roce));
@@ -242,6 +246,7 @@ class TestAdapter {
   }
   void to_init(const TestQp& qp, const ConnectOptions& connection = {});
   void to_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {});
+  Outcome<> try_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {});
   void to_rts(const TestQp& qp, const ConnectOptions& connection = {});
   void connect(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {}) {
     to_init(qp, connection);
@@ -322,7 +327,7 @@ class TestAdapter {
   ScriptedWire wire;
   const Gid gid;
   UarIndex uar;  // new objects belong to its context and to `pd`
-  Account account{Budgets::none()};
+  Account account;
   Engine engine;
   PdHandle pd;
   Instant now{std::chrono::seconds(1)};

@@ -69,6 +69,7 @@ struct Engine::Impl {
   // Whether one more QP of this type is allowed. Limits::max_ud_qp bounds UD QPs; the other types have no
   // bound of their own.
   bool has_room_for(abi::QpType type) const;
+  bool may_connect(QueuePair& qp);
   QueuePair& insert_qp(const QueuePair::Identity& identity, const QpParts& parts,
                        guestmem::GuestRing send_ring, std::optional<guestmem::GuestRing> receive_ring,
                        Account::Holding held);

@@ -1,5 +1,6 @@
 // Engine's commands on QPs.
 #include <bit>
+#include <utility>
 
 #include "abi/wqe.h"
 #include "guestmem/page_directory.h"
@@ -150,6 +151,13 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
   return CreatedQp{.qpn = qpn, .handle = QpHandle(*slot)};
 }
 
+// Opens the QP's path. Returns false if a budget does not allow the connection; the account names it.
+bool Engine::Impl::may_connect(QueuePair& qp) {
+  account.forget_refusal();
+  static_cast<void>(path_of(services, qp));
+  return !account.has_refusal();
+}
+
 Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant now) {
   QueuePair* qp = impl_->qps.find(handle.value);
   if (qp == nullptr) return refuse(CommandError::kNoSuchObject);
@@ -168,9 +176,17 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
     const GidTable::Entry* local = gids_.at(wanted->sgid_index);
     if (local == nullptr) return refuse(CommandError::kInvalid);
     impl_->loans.stop(*qp);  // before the connection's ends change
-    qp->local_gid = local->gid;
-    qp->local_roce = local->roce;
     qp->path.close();
+    const QpAttributes former = std::exchange(qp->attributes, *wanted);
+    const Gid former_gid = std::exchange(qp->local_gid, local->gid);
+    const RoceVersion former_roce = std::exchange(qp->local_roce, local->roce);
+    if (wanted->state == abi::QpState::kRtr && !impl_->may_connect(*qp)) {
+      qp->path.close();
+      qp->attributes = former;
+      qp->local_gid = former_gid;
+      qp->local_roce = former_roce;
+      return refuse(CommandError::kNoMemory);
+    }
   }
 
   qp->attributes = *wanted;
@@ -196,9 +212,6 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
     qp->send.path_retries_left = wanted->retry_cnt;
   }
   if (wanted->state == abi::QpState::kSqd && before != abi::QpState::kSqd) qp->send.drained_reported = false;
-  if (wanted->state == abi::QpState::kRtr && qp->identity.type == abi::QpType::kRc) {
-    static_cast<void>(path_of(impl_->services, *qp));
-  }
   // Pending work starts (RTS), drains (SQD) or is flushed (ERR) before the command returns to the guest.
   if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
   impl_->services.wire.flush(now);

@@ -32,7 +32,7 @@ TEST_F(EngineTest, DoorbellsOfOtherContextsAndUnknownHandlesAreCountedAndIgnored
   a.engine.receive_doorbell(2, qp.handle, a.now);
   a.engine.arm_cq(2, send_cq.handle, CompletionQueue::Arm::kAny);
   a.engine.arm_cq(1, CqHandle(0xff'ffff), CompletionQueue::Arm::kAny);
-  a.engine.srq_doorbell(1, SrqHandle(3));
+  a.engine.srq_doorbell(1, SrqHandle(3), a.now);
   a.settle();
   EXPECT_THAT(sent(), IsEmpty());
   EXPECT_EQ(a.engine.counters().bad_doorbells, 7u);

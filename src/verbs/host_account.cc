@@ -14,6 +14,7 @@ HostAccount::HostAccount(const TotalBudgets& totals)
   at(Budget::kMrs).limit = totals.mrs;
   at(Budget::kRegistered).limit = to_units(Budget::kRegistered, totals.registered_mib);
   at(Budget::kRings).limit = to_units(Budget::kRings, totals.rings_mib);
+  at(Budget::kNatives).limit = totals.native_connections;
 }
 
 bool HostAccount::take(Budget budget, std::uint64_t amount, std::uint64_t held) {
@@ -46,7 +47,7 @@ BudgetUse HostAccount::use(Budget budget) const {
 std::vector<BudgetUse> HostAccount::uses() const {
   std::vector<BudgetUse> all;
   for (const Budget budget :
-       {Budget::kQps, Budget::kMrs, Budget::kRegistered, Budget::kRings, Budget::kMapped}) {
+       {Budget::kQps, Budget::kMrs, Budget::kRegistered, Budget::kRings, Budget::kMapped, Budget::kNatives}) {
     all.push_back(use(budget));
   }
   return all;

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -46,6 +47,9 @@ class Path {
 
   // Returns false if the connection has no peer at the other end, or no means to reach it.
   virtual bool leads_somewhere() const { return true; }
+  // Why messages do not reach the peer, as far as this host knows: one clause. Empty: it knows no reason.
+  // Called when a connection fails; may allocate.
+  virtual std::string trouble() const { return {}; }
   // Whether pieces must begin at packet boundaries of the connection's MTU. Then room() also grants whole
   // packets only.
   bool carries_packets() const { return carries_packets_; }

@@ -112,8 +112,8 @@ SavedQp QueuePair::save(Instant now) {
   // Not saved: the path, which is opened again; loans, which have ended; what Scheduler and MappedDoorbells
   // keep, which starts again. The loading engine charges the pages again.
   auto& [id, cq_of_sends, cq_of_receives, attr, gid, roce, path_, sends, receives, tx_count, tx_sum, rx_count,
-         rx_sum, repeats, held_, loans_, context_link_, ready_link_, waiting_link_, armed_for_,
-         timer_place_] = *this;
+         rx_sum, repeats, held_, loans_, context_link_, receiver_link_, ready_link_, waiting_link_,
+         armed_for_, timer_place_] = *this;
   SavedQp saved{.identity = id,
                 .send_cq = cq_of_sends.handle(),
                 .recv_cq = cq_of_receives.handle(),

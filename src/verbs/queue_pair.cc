@@ -81,6 +81,7 @@ void QueuePair::reset() {
   path.close();
   send.reset();
   receive.reset();
+  receiver_link.unlink();
 }
 
 }  // namespace pvrdma::verbs

@@ -215,6 +215,8 @@ struct ReceiveState {
   bool holds_receive = false;  // `receive` belongs to the message in progress
   bool established_reported = false;
   bool last_wqe_reported = false;
+  bool peer_pauses =
+      false;  // the last answer was an RNR NAK; not saved: the peer's timer ends the pause, too
   ReceiveWork receive;
   AtomicReplays replays;
 };
@@ -315,8 +317,9 @@ class QueuePair {
 
   Account::Holding held;  // this QP and its pages
 
-  QpLoans loans{this};                      // used by Loans only
-  QueueLink<QueuePair> context_link{this};  // used by MappedDoorbells only
+  QpLoans loans{this};                       // used by Loans only
+  QueueLink<QueuePair> context_link{this};   // used by MappedDoorbells only
+  QueueLink<QueuePair> receiver_link{this};  // in SharedReceiveQueue::waiting; used by Responder only
 
   // Used by Scheduler only.
   QueueLink<QueuePair> ready_link{this};

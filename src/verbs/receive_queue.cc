@@ -94,7 +94,8 @@ SharedReceiveQueue::SharedReceiveQueue(SrqHandle handle, const CreateSrq& reques
 
 SavedSrq SharedReceiveQueue::save() const {
   // The loading engine counts references and charges pages again. It finds the context through the PD.
-  const auto& [references_, held_, handle, pd, context, queue, events, max_wr, max_sge, limit] = *this;
+  const auto& [references_, held_, waiting_, handle, pd, context, queue, events, max_wr, max_sge, limit] =
+      *this;
   return {
       .handle = handle, .pd = pd, .max_wr = max_wr, .max_sge = max_sge, .limit = limit, .ring = queue.save()};
 }
@@ -115,16 +116,20 @@ std::unique_ptr<SharedReceiveQueue> SharedReceiveQueue::restore(const SavedSrq& 
 
 Taken SharedReceiveQueue::take(ReceiveWork& out) {
   const Taken taken = queue_.take(out);
-  if (taken == Taken::kOne && limit_ != 0 && queue_.available() < limit_) {
-    limit_ = 0;
-    events_.async_event(abi::EventType::kSrqLimitReached, handle_.value);
-  }
+  if (taken == Taken::kOne) check_limit();
   return taken;
+}
+
+void SharedReceiveQueue::check_limit() {
+  if (limit_ == 0 || queue_.available() >= limit_) return;
+  limit_ = 0;
+  events_.async_event(abi::EventType::kSrqLimitReached, handle_.value);
 }
 
 Outcome<> SharedReceiveQueue::set_limit(std::uint32_t limit) {
   if (limit > max_wr_) return refuse(CommandError::kInvalid);
   limit_ = limit;
+  check_limit();
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "verbs/events.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
+#include "verbs/queue_link.h"
 #include "verbs/status.h"
 
 namespace pvrdma::verbs {
@@ -26,6 +27,8 @@ struct ReceiveWork {
   std::array<abi::Sge, kSgeMax> sges{};
   bool bad = false;  // more SGEs than the queue allows: complete it with a local QP operation error
 };
+
+class QueuePair;
 
 enum class Taken { kOne, kEmpty, kBroken };  // kBroken: the ring's index is invalid, or a page is gone
 
@@ -87,10 +90,11 @@ class SharedReceiveQueue {
                                                      const guestmem::AddressSpace& memory, EventSink& events);
 
   // Takes one WQE. If fewer WQEs than a non-zero limit are left, it raises the limit event and sets the limit
-  // to 0.
+  // to 0. An SRQ is made with few WQEs or none, so its first limit is compared only when one is taken.
   Taken take(ReceiveWork& out);
 
-  // Error: kInvalid if the limit is above max_wr.
+  // Raises the limit event at once if fewer WQEs are posted: the guest may wait for the event before it posts
+  // any, and from an empty queue none is taken. Error: kInvalid if the limit is above max_wr.
   Outcome<> set_limit(std::uint32_t limit);
 
   SrqHandle handle() const { return handle_; }
@@ -100,11 +104,15 @@ class SharedReceiveQueue {
   std::uint32_t max_sge() const { return max_sge_; }
   std::uint32_t limit() const { return limit_; }
   std::size_t page_count() const { return queue_.page_count(); }
+  std::uint32_t available() { return queue_.available(); }
 
   std::uint32_t references = 0;  // QPs that use it, counted by the engine
   Account::Holding held;         // this SRQ and its pages
+  // The QPs whose peers pause because there was no WQE: the ring of their QueuePair::receiver_link.
+  QueueLink<QueuePair> waiting{nullptr};
 
  private:
+  void check_limit();
   SharedReceiveQueue(SrqHandle handle, const CreateSrq& request, ReceiveQueue queue, EventSink& events);
 
   SrqHandle handle_;

@@ -227,10 +227,28 @@ TEST_F(SharedReceiveQueueTest, LimitFiresOnceWhenTheRestDropsBelowIt) {
   EXPECT_THAT(events.seen, ElementsAre(kLimitReached));
 }
 
+// A guest that has fallen behind arms the limit and then waits for the event.
+TEST_F(SharedReceiveQueueTest, ALimitAboveWhatIsPostedFiresAtOnce) {
+  post(3);
+  ASSERT_TRUE(srq->set_limit(3));
+  EXPECT_THAT(events.seen, IsEmpty());
+  EXPECT_EQ(srq->limit(), 3u);
+  ASSERT_TRUE(srq->set_limit(4));
+  EXPECT_THAT(events.seen, ElementsAre(kLimitReached));
+  EXPECT_EQ(srq->limit(), 0u);
+}
+
+TEST_F(SharedReceiveQueueTest, ALimitOfAnEmptyQueueFiresAtOnce) {
+  ASSERT_TRUE(srq->set_limit(1));
+  EXPECT_THAT(events.seen, ElementsAre(kLimitReached));
+  EXPECT_EQ(take(), Taken::kEmpty);
+  EXPECT_THAT(events.seen, ElementsAre(kLimitReached));
+}
+
 TEST_F(SharedReceiveQueueTest, LimitCanBeSetAgain) {
   post(4);
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_TRUE(srq->set_limit(kCount));
+  for (std::uint32_t left = 4; left != 2; --left) {
+    ASSERT_TRUE(srq->set_limit(left));
     ASSERT_EQ(take(), Taken::kOne);
   }
   EXPECT_THAT(events.seen, ElementsAre(kLimitReached, kLimitReached));
@@ -238,14 +256,17 @@ TEST_F(SharedReceiveQueueTest, LimitCanBeSetAgain) {
   EXPECT_EQ(srq->limit(), 0u);
 }
 
-TEST_F(SharedReceiveQueueTest, AnEmptyQueueRaisesNothing) {
-  ASSERT_TRUE(srq->set_limit(4));
+TEST_F(SharedReceiveQueueTest, TheLimitItIsMadeWithDoesNotFireWhileItIsEmpty) {
+  CreateSrq r = request();
+  r.limit = 4;
+  srq = *create(r);
   EXPECT_EQ(take(), Taken::kEmpty);
   EXPECT_THAT(events.seen, IsEmpty());
   EXPECT_EQ(srq->limit(), 4u);
 }
 
 TEST_F(SharedReceiveQueueTest, InvalidIndexIsBroken) {
+  post(4);
   ASSERT_TRUE(srq->set_limit(4));
   guest->set_prod_tail(2 * kCount + 1);
   EXPECT_EQ(take(), Taken::kBroken);

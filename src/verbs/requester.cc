@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
+#include <string>
 
 #include "verbs/sge_list.h"
 
@@ -80,6 +82,23 @@ std::string_view describe(abi::CompletionStatus status) {
       return "the peer had no receive posted for as long as rnr_retry allows";
     default:
       return "a work request failed";
+  }
+}
+
+// Why a work request got no answer, as far as this host knows. Empty: the peer may have got it and not have
+// answered, or there is no memory to say it.
+std::string why_unanswered(const Services& services, QueuePair& qp, const SendWork& work) {
+  try {
+    const Path& path = path_of(services, qp);
+    const std::string trouble = path.trouble();
+    const bool was_sent = work.started && path.leads_somewhere();
+    if (was_sent && trouble.empty()) return {};
+    std::string why(was_sent ? describe(work.status)
+                             : "nothing could be sent for as long as timeout and retry_cnt allow");
+    if (!trouble.empty()) why.append(": ").append(trouble);
+    return why;
+  } catch (const std::bad_alloc&) {
+    return {};
   }
 }
 
@@ -305,10 +324,12 @@ void Requester::retire(QueuePair& qp) {
       continue;
     }
     if (work.state == State::kFailed) {
+      const bool unanswered = work.status == abi::CompletionStatus::kRetryExceeded;
+      const std::string why = unanswered ? why_unanswered(services_, qp, work) : std::string();
       services_.loans.stop(qp);  // before the CQE tells the guest that it may reuse its memory
       completions_.complete_send(qp, work, work.status);
       qp.send.pop();
-      completions_.fail_qp(qp, describe(work.status));
+      completions_.fail_qp(qp, why.empty() ? describe(work.status) : why);
     }
     break;
   }

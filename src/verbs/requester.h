@@ -71,6 +71,7 @@ class Requester {
   void on_read_data(QueuePair& qp, std::uint32_t position, const Response& response, Payload& payload);
   void on_atomic_result(QueuePair& qp, std::uint32_t position, const Response& response);
   void on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response, Instant now);
+  void on_receiver_ready(QueuePair& qp);
   void on_gap(QueuePair& qp, std::uint32_t position, const Response& response);
   void on_refusal(QueuePair& qp, SendWork& work, abi::CompletionStatus status);
   void answered(QueuePair& qp, SendWork& work);

@@ -45,7 +45,9 @@ void Requester::on_response(QueuePair& qp, const Response& response, Payload& pa
       on_ack(qp, position, response, payload);
       break;
     case Syndrome::kProgress:
-      if (is_open(work)) confirm(qp, work, response.offset);
+      if (!is_open(work)) break;
+      confirm(qp, work, response.offset);
+      if (qp.send.resting() && position == qp.send.sending) on_receiver_ready(qp);
       break;
     case Syndrome::kRnrNak:
       on_receiver_not_ready(qp, position, response, now);
@@ -178,6 +180,17 @@ void Requester::on_receiver_not_ready(QueuePair& qp, std::uint32_t position, con
   rewind(qp, position);
   send.rnr_until = now + rnr_delay(response.rnr_timer);
   services_.scheduler.arm(qp, send.rnr_until);
+}
+
+// The peer, which asked for a pause before this message, has a receive now. So the pause has cost no retry.
+// Over packets, the same answer is only a late acknowledgement.
+void Requester::on_receiver_ready(QueuePair& qp) {
+  SendSide& send = qp.send;
+  if (path_of(services_, qp).carries_packets()) return;
+  send.rnr_until = Instant::never();
+  send.rnr_retries_left =
+      static_cast<std::uint8_t>(std::min(send.rnr_retries_left + 1, int{qp.attributes.rnr_retry}));
+  services_.scheduler.make_ready(qp);
 }
 
 // The peer did not get the message at `position` from the response's offset on.

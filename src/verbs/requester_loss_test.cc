@@ -299,6 +299,32 @@ TEST_F(RequesterLossTest, ARnrNakPausesAndRepeatsFromThere) {
   EXPECT_EQ(timeouts(), 0u);
 }
 
+TEST_F(RequesterLossTest, APauseEndsWhenThePeerHasAReceive) {
+  for (std::uint64_t i = 1; i <= 2; ++i) a.post(qp, send_wr(i));
+  a.ring(qp);
+  sent();
+  for (int round = 0; round < 10; ++round) {  // more often than rnr_retry allows: no pause was in vain
+    nak(100, Syndrome::kRnrNak);
+    EXPECT_THAT(sent(), IsEmpty());
+    nak(100, Syndrome::kProgress);
+    EXPECT_THAT(sent_numbers(), ElementsAre(100, 101)) << round;
+  }
+  ack(101);
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
+  EXPECT_EQ(timeouts(), 0u);
+}
+
+TEST_F(RequesterLossTest, ProgressOfAnotherMessageEndsNoPause) {
+  for (std::uint64_t i = 1; i <= 2; ++i) a.post(qp, send_wr(i));
+  a.ring(qp);
+  sent();
+  nak(101, Syndrome::kRnrNak);
+  nak(100, Syndrome::kProgress);
+  EXPECT_THAT(sent(), IsEmpty());
+  advance(kRnrDelay);
+  EXPECT_THAT(sent_numbers(), ElementsAre(101));
+}
+
 class RnrRetry : public ConnectedQp, public ::testing::WithParamInterface<std::uint8_t> {
   ConnectOptions connection() const override { return {.rnr_retry = GetParam()}; }
 };

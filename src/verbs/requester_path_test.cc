@@ -107,9 +107,66 @@ TEST_F(RequesterPathTest, APathThatNeverComesBackUsesUpTheRetries) {
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kRetryExceeded},
                                         Completion{2, CompletionStatus::kFlushed}));
   EXPECT_EQ(counters().retransmits, 0u);
+  EXPECT_THAT(a.events.failures,
+              ElementsAre("nothing could be sent for as long as timeout and retry_cnt allow"));
   path_takes(kAnyRoom);
   EXPECT_THAT(sent(), IsEmpty());
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
+}
+
+// Parts of a path of an old generation may be gone, as those of a fault that was removed are.
+TEST_F(RequesterPathTest, APathOfAnOldGenerationIsNotAskedForItsTrouble) {
+  class Gone final : public Path {
+   public:
+    bool leads_somewhere() const override {
+      ADD_FAILURE();
+      return true;
+    }
+    std::string trouble() const override {
+      ADD_FAILURE();
+      return {};
+    }
+    std::uint32_t room(std::uint32_t wanted, Instant) override { return wanted; }
+    void send_request(const Request&, const guestmem::SpanList&, Instant) override {}
+    void send_response(const Response&, const guestmem::SpanList&, Instant) override {}
+  };
+  a.wire.open_other = [](const Connection&, PathSlot& slot) { slot.open<Gone>(); };
+  a.reset(qp);
+  a.connect(qp, kPeer, connection());
+  a.send(qp, write(1));
+  for (int lost = 0; lost < 3; ++lost) advance(kAckTimeout);
+  a.wire.open_other = nullptr;
+  a.wire.trouble = "the cable is cut";
+  ++a.wire.generation;
+  EXPECT_EQ(a.engine.list_qps()[0].path_trouble, "");
+  advance(kAckTimeout);
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kRetryExceeded}));
+  EXPECT_THAT(a.events.failures, ElementsAre(::testing::HasSubstr("allow: the cable is cut")));
+}
+
+TEST_F(RequesterPathTest, SaysWhyNothingWasSentOrAnswered) {
+  struct Case {
+    bool leads_somewhere;
+    const char* trouble;
+    const char* failure;
+  };
+  for (const Case& each :
+       {Case{true, "", "the peer did not answer for as long as timeout and retry_cnt allow"},
+        Case{true, "the cable is cut",
+             "the peer did not answer for as long as timeout and retry_cnt allow: the cable is "
+             "cut"},
+        Case{false, "the GID is unknown",
+             "nothing could be sent for as long as timeout and retry_cnt allow: the GID is "
+             "unknown"}}) {
+    a.wire.leads_somewhere = each.leads_somewhere;
+    a.wire.trouble = each.trouble;
+    a.reset(qp);
+    a.connect(qp, kPeer, connection());
+    a.send(qp, write(1));
+    for (int lost = 0; lost < 4; ++lost) advance(kAckTimeout);
+    EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kRetryExceeded}));
+    EXPECT_THAT(std::exchange(a.events.failures, {}), ElementsAre(each.failure));
+  }
 }
 
 TEST_F(RequesterPathTest, TimeoutZeroWaitsForThePathForEver) {

@@ -1,5 +1,6 @@
 #include "verbs/responder.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "verbs/observed.h"
@@ -13,6 +14,10 @@ bool is_malformed(const Request& request, std::uint64_t payload_bytes) {
     return true;
   if (request.bytes > kPieceBytesMax) return true;
   return !request.is_read_or_atomic() && payload_bytes != request.bytes;
+}
+
+std::uint32_t posted(ReceiveSide& receive) {
+  return receive.srq != nullptr ? receive.srq->available() : receive.queue->available();
 }
 
 bool passes_progress_mark(std::uint32_t from, std::uint32_t to) {
@@ -146,7 +151,10 @@ void Responder::on_due(QueuePair& qp, const Request& request, Payload& payload, 
 
   // After an RNR NAK, the requests that are in flight behind this one arrive early. The requester expects
   // that, so they get no sequence NAK.
-  qp.receive.gap = verdict.syndrome == Syndrome::kRnrNak ? Gap::kReported : Gap::kNone;
+  const bool not_ready = verdict.syndrome == Syndrome::kRnrNak;
+  qp.receive.gap = not_ready ? Gap::kReported : Gap::kNone;
+  if (qp.receive.peer_pauses != not_ready) [[unlikely]]
+    note_pause(qp, not_ready);
 
   const bool done = verdict.syndrome == Syndrome::kAck && request.is_last();
   if ((done && !is_read) || verdict.syndrome != Syndrome::kAck) {
@@ -155,6 +163,36 @@ void Responder::on_due(QueuePair& qp, const Request& request, Payload& payload, 
     respond(qp, request, request.number, Syndrome::kProgress, now);
   }
   if (verdict.ends_qp()) completions_.fail_qp(qp, verdict.why, verdict.event);
+}
+
+void Responder::note_pause(QueuePair& qp, bool peer_pauses) {
+  qp.receive.peer_pauses = peer_pauses;
+  qp.receiver_link.unlink();
+  if (peer_pauses && qp.receive.srq != nullptr) qp.receiver_link.link_before(qp.receive.srq->waiting);
+}
+
+// A peer whose path carries packets knows no such message. Other peers take it for progress (Requester), and
+// daemons before this one take no notice.
+void Responder::on_receives_posted(QueuePair& qp, Instant now) {
+  ReceiveSide& receive = qp.receive;
+  if (!receive.peer_pauses || posted(receive) == 0) return;
+  note_pause(qp, false);
+  if (!may_respond(qp.state()) || receive.counts_parts || path_of(services_, qp).carries_packets()) return;
+  const Request refused{
+      .from = qp.remote(), .to = qp.local(), .number = receive.expected, .psn = receive.psn};
+  respond(qp, refused, receive.expected, Syndrome::kProgress, now);
+}
+
+// A QP that was refused may have failed since: no peer is told, and no receive is counted for it.
+void Responder::on_receives_posted(SharedReceiveQueue& srq, Instant now) {
+  std::uint32_t receives = std::min(srq.available(), kToldAtOnce);
+  for (std::uint32_t looks = 4 * kToldAtOnce; receives != 0 && looks != 0; --looks) {
+    QueuePair* const qp = srq.waiting.next().owner();
+    if (qp == nullptr) return;
+    if (may_respond(qp->state())) --receives;
+    qp->receiver_link.unlink();
+    on_receives_posted(*qp, now);
+  }
 }
 
 // Answers a read with its data, which is also its acknowledgement.

@@ -36,6 +36,12 @@ class Responder {
   // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires.
   void on_path_restored(QueuePair& qp, Instant now);
 
+  // The guest has posted receives to the QP's own queue, or to the SRQ. Peers that pause after an RNR NAK are
+  // told, so that they need not wait until their timer expires. For an SRQ, at most kToldAtOnce of them.
+  void on_receives_posted(QueuePair& qp, Instant now);
+  void on_receives_posted(SharedReceiveQueue& srq, Instant now);
+  static constexpr std::uint32_t kToldAtOnce = 16;
+
   // For paths that carry packets: executes a read that is due at once, as a whole; the path fetches its bytes
   // later with open_read(). Returns false if the read was refused and the peer informed.
   bool accept_read(QueuePair& qp, const Request& request, Instant now);
@@ -46,6 +52,7 @@ class Responder {
   void refuse(QueuePair& qp, const Request& request, std::string_view why, Instant now);
 
  private:
+  void note_pause(QueuePair& qp, bool peer_pauses);
   bool establish(QueuePair& qp, const Request& request);
   // Adopts the requester's message count if packets have counted parts of reads (ReceiveState::counts_parts).
   // The PSN tells which message `request` is; it must be due or the last one executed. Returns false if the

@@ -62,6 +62,7 @@ TEST_F(ResponderPiecesTest, WithoutAReceiveThereIsOneAnswerForAllPieces) {
   ask(request(RequestOp::kWrite, kRqPsn + 1, 0));  // the next message is early too
   EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kRnrNak, 0u)));
   a.receive(qp, receive_of(1, 0, kBytes));
+  EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kProgress, 0u)));
   piece(send_, 0, 600);
   piece(send_, 600, kBytes);
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
@@ -74,6 +75,7 @@ TEST_F(ResponderPiecesTest, TheLastPieceOfAWriteMayFindNoReceive) {
   piece(message, 600, kBytes);
   EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kRnrNak, 600u)));
   a.receive(qp, receive_of(1, 0, 0));
+  EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kProgress, 600u)));
   piece(message, 500, kBytes);  // the refused bytes, cut in another way
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}));

@@ -261,10 +261,73 @@ TEST_F(ResponderTest, WithoutAReceiveThePeerIsToldWhenToComeBack) {
   EXPECT_EQ(a.bytes(mr, 0, 8), std::vector<std::byte>(8));
 
   a.receive(qp, receive_of(1, 64, 64));
+  EXPECT_EQ(answered().syndrome, Syndrome::kProgress);
   ask_filled(request(RequestOp::kSend, kRqPsn, 8));
   ask_filled(request(RequestOp::kWrite, kRqPsn + 1, 8), 4);
   EXPECT_THAT(answers(), SizeIs(2));
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}));
+}
+
+TEST_F(ResponderTest, APeerThatPausesIsToldOnceWhenThereIsAReceive) {
+  a.receive(qp, receive_of(1, 0, 64));
+  EXPECT_THAT(answers(), IsEmpty()) << "nobody pauses";
+  ask_filled(request(RequestOp::kSend, kRqPsn, 8));
+  ask_filled(request(RequestOp::kSend, kRqPsn + 1, 8));
+  answers();
+  a.engine.receive_doorbell(qp.uar, qp.handle, a.now);
+  EXPECT_THAT(answers(), IsEmpty()) << "a doorbell without a receive";
+  a.receive(qp, receive_of(2, 0, 64));
+  const Response told = answered();
+  EXPECT_EQ(told.syndrome, Syndrome::kProgress);
+  EXPECT_EQ(told.number, MessageNumber(kRqPsn + 1));
+  EXPECT_EQ(told.offset, 0u);
+  EXPECT_EQ(told.to, kPeer);
+  a.receive(qp, receive_of(3, 0, 64));
+  EXPECT_THAT(answers(), IsEmpty());
+}
+
+// Each receive is for one of the peers that pause, in the order in which they were refused.
+TEST_F(ResponderTest, AReceiveOfAnSrqIsToldToOnePeer) {
+  TestSrq srq = a.make_srq(4);
+  std::vector<TestQp> qps;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    qps.push_back(a.make_qp(send_cq, recv_cq, {.srq = &srq}));
+    a.connect(qps[i], {kPeer.gid, Qpn(100 + i)}, connection());
+    Request send = request(RequestOp::kSend, kRqPsn, 8);
+    send.from = {kPeer.gid, Qpn(100 + i)};
+    send.to = a.endpoint(qps[i]);
+    ask_filled(send);
+    EXPECT_EQ(answered().syndrome, Syndrome::kRnrNak);
+  }
+  const auto post = [&] {
+    TestAdapter::post_receive(srq.ring, receive_of(1, 0, 64));
+    a.engine.srq_doorbell(1, srq.handle, a.now);
+  };
+  EXPECT_TRUE(a.to_state(qps[1], abi::QpState::kErr));
+  post();
+  EXPECT_EQ(answered().to.qpn, Qpn(100));
+  a.engine.srq_doorbell(1, srq.handle, a.now);
+  EXPECT_EQ(answered().to.qpn, Qpn(102)) << "the second QP has failed";
+  a.engine.srq_doorbell(1, srq.handle, a.now);
+  EXPECT_THAT(answers(), IsEmpty());
+}
+
+TEST_F(ResponderTest, AQpThatWasResetTakesNobodyElsesReceiveOfAnSrq) {
+  TestSrq srq = a.make_srq(4);
+  std::vector<TestQp> qps;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    qps.push_back(a.make_qp(send_cq, recv_cq, {.srq = &srq}));
+    a.connect(qps[i], {kPeer.gid, Qpn(100 + i)}, connection());
+    Request send = request(RequestOp::kSend, kRqPsn, 8);
+    send.from = {kPeer.gid, Qpn(100 + i)};
+    send.to = a.endpoint(qps[i]);
+    ask_filled(send);
+    EXPECT_EQ(answered().syndrome, Syndrome::kRnrNak);
+  }
+  EXPECT_TRUE(a.to_state(qps[0], abi::QpState::kReset));
+  TestAdapter::post_receive(srq.ring, receive_of(1, 0, 64));
+  a.engine.srq_doorbell(1, srq.handle, a.now);
+  EXPECT_EQ(answered().to.qpn, Qpn(101));
 }
 
 TEST_F(ResponderTest, AWriteWithImmediateNeedsItsReceiveWithItsLastSegment) {
@@ -279,6 +342,7 @@ TEST_F(ResponderTest, AWriteWithImmediateNeedsItsReceiveWithItsLastSegment) {
   EXPECT_EQ(response.syndrome, Syndrome::kRnrNak);
   EXPECT_EQ(response.offset, 100u);
   a.receive(qp, receive_of(1, 0, 0));
+  EXPECT_EQ(answered().offset, 100u);
   ask_filled(piece, 2);
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
   EXPECT_EQ(a.bytes(mr, 100, 100), TestAdapter::pattern_bytes(100, 2));

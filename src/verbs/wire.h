@@ -32,6 +32,10 @@ class Wire {
     return *slot;
   }
 
+  // Whether the slot's path is still the right one. Only path() may be used on one that is not: parts of it
+  // may be gone.
+  bool is_current(const PathSlot& slot) const { return slot.generation() == generation_; }
+
   // The path for an answer: the QP's own path, `usual`, or the one on which the request arrived.
   Path& answer_path(Path& usual) const { return answer_path_ == nullptr ? usual : *answer_path_; }
 

@@ -21,10 +21,11 @@ enum class Budget : std::uint8_t {
   kRegistered,
   kRings,
   kMapped,
+  kNatives,
   kCommands,
   kDoorbells
 };
-inline constexpr std::size_t kBudgetCount = 9;
+inline constexpr std::size_t kBudgetCount = 10;
 
 template <>
 inline constexpr std::array kWords<Budget>{Word{"qps", Budget::kQps},
@@ -34,6 +35,7 @@ inline constexpr std::array kWords<Budget>{Word{"qps", Budget::kQps},
                                            Word{"registered_mib", Budget::kRegistered},
                                            Word{"rings_mib", Budget::kRings},
                                            Word{"mapped_mib", Budget::kMapped},
+                                           Word{"native_connections", Budget::kNatives},
                                            Word{"commands_per_s", Budget::kCommands},
                                            Word{"doorbells_per_s", Budget::kDoorbells}};
 static_assert(kWords<Budget>.size() == kBudgetCount);
@@ -46,16 +48,17 @@ struct Budgets {
   std::uint64_t cqs = 4096;
   std::uint64_t srqs = 256;
   std::uint64_t mrs = 262144;
-  std::uint64_t registered_mib = 262144;  // named by MRs
-  std::uint64_t rings_mib = 8192;         // named by QPs, CQs and SRQs
-  std::uint64_t mapped_mib = 2097152;     // RAM that the VMM shares
+  std::uint64_t registered_mib = 262144;    // named by MRs
+  std::uint64_t rings_mib = 8192;           // named by QPs, CQs and SRQs
+  std::uint64_t mapped_mib = 2097152;       // RAM that the VMM shares
+  std::uint64_t native_connections = 1024;  // RC connections to native endpoints
   std::uint64_t commands_per_s = 20'000;
   std::uint64_t doorbells_per_s = 4'000'000;
 
   // For tests and benches that are not about budgets.
   static constexpr Budgets none() {
     return {kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget,
-            kNoBudget, kNoBudget, kNoBudget, kNoBudget};
+            kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget};
   }
   friend bool operator==(const Budgets&, const Budgets&) = default;
 };
@@ -67,6 +70,7 @@ struct TotalBudgets {
   std::uint64_t registered_mib = 1048576;
   std::uint64_t rings_mib = 65536;
   std::uint64_t mapped_mib = 16777216;
+  std::uint64_t native_connections = 4096;  // each takes about 1 KiB of every shard
   friend bool operator==(const TotalBudgets&, const TotalBudgets&) = default;
 };
 

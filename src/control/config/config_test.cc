@@ -208,7 +208,7 @@ TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
       "FILE:6: [[adapter]] unknown key total_qps: allowed are name, socket, mac, hardware_version, roce, "
       "profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
       "mapped_mib, "
-      "commands_per_s, doorbells_per_s");
+      "native_connections, commands_per_s, doorbells_per_s");
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=14,qps=x"}})),
       "--adapter name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=14,qps=x: qps = \"x\" is not allowed: it "
@@ -345,7 +345,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
       "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
       "profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
       "mapped_mib, "
-      "commands_per_s, doorbells_per_s");
+      "native_connections, commands_per_s, doorbells_per_s");
 }
 
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
@@ -546,9 +546,9 @@ TEST_F(ConfigTest, TakesEachNumberOfTheTableByFlag) {
     const std::string key(field.name);
     if (read_adapter_flag(key + "=14")->values[key].is_number()) numbers.push_back(field.name);
   });
-  EXPECT_THAT(numbers,
-              testing::ElementsAre("hardware_version", "mtu", "qps", "cqs", "srqs", "mrs", "registered_mib",
-                                   "rings_mib", "mapped_mib", "commands_per_s", "doorbells_per_s"));
+  EXPECT_THAT(numbers, testing::ElementsAre("hardware_version", "mtu", "qps", "cqs", "srqs", "mrs",
+                                            "registered_mib", "rings_mib", "mapped_mib", "native_connections",
+                                            "commands_per_s", "doorbells_per_s"));
 }
 
 TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
@@ -567,7 +567,7 @@ TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
             "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
             "roce, profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, "
             "rings_mib, "
-            "mapped_mib, commands_per_s, doorbells_per_s");
+            "mapped_mib, native_connections, commands_per_s, doorbells_per_s");
 }
 
 }  // namespace

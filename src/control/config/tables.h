@@ -157,6 +157,7 @@ inline constexpr auto kBudgetKeys = record(
     field("registered_mib", &Budgets::registered_mib, NumberRule{1, control::kMibMax}),
     field("rings_mib", &Budgets::rings_mib, NumberRule{1, control::kMibMax}),
     field("mapped_mib", &Budgets::mapped_mib, NumberRule{1, control::kMibMax}),
+    field("native_connections", &Budgets::native_connections, NumberRule{0, 32768}),
     field("commands_per_s", &Budgets::commands_per_s, NumberRule{1000, control::kPerSecondMax}),
     field("doorbells_per_s", &Budgets::doorbells_per_s, NumberRule{10'000, control::kPerSecondMax}));
 
@@ -166,7 +167,8 @@ inline constexpr auto kObject<control::BudgetsTable> = request(
     field("total_mrs", &TotalBudgets::mrs, NumberRule{1, control::kObjectsMax}),
     field("total_registered_mib", &TotalBudgets::registered_mib, NumberRule{1, control::kMibMax}),
     field("total_rings_mib", &TotalBudgets::rings_mib, NumberRule{1, control::kMibMax}),
-    field("total_mapped_mib", &TotalBudgets::mapped_mib, NumberRule{1, control::kMibMax}));
+    field("total_mapped_mib", &TotalBudgets::mapped_mib, NumberRule{1, control::kMibMax}),
+    field("total_native_connections", &TotalBudgets::native_connections, NumberRule{0, 65536}));
 
 template <>
 inline constexpr auto kObject<control::AdapterTable> = request(

@@ -62,6 +62,10 @@ class Fault::FaultPath final : public verbs::Path {
       : fault_(fault), pool_(fault.pool_), wrapped_(wrapped), traffic_(traffic) {}
   ~FaultPath() override { pool_->give_back(wrapped_); }
 
+  // Empty after close_paths(): nothing is sent any more.
+  std::string trouble() const override {
+    return wrapped_.path.is_open() ? wrapped_.path->trouble() : std::string();
+  }
   std::uint32_t room(std::uint32_t wanted, Instant now) override {
     return fault_.room(wrapped_, wanted, now);
   }

@@ -142,6 +142,13 @@ class FaultTest : public testing::Test {
   verbs::PathSlot path_;
 };
 
+// The connection has another path then, but may not have asked for it yet.
+TEST_F(FaultTest, APathThatWasClosedHasNoTrouble) {
+  verbs::Path& path = open(fault_);
+  fault_.close_paths();
+  EXPECT_EQ(path.trouble(), "");
+}
+
 TEST_F(FaultTest, WithAllFaultsOffEverythingPassesAtOnce) {
   verbs::Path& path = open(fault_);
   inner_.room_max = 3;

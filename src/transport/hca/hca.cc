@@ -28,6 +28,9 @@ class HcaPath final : public verbs::Path {
         traffic_(traffic),
         segment_(segment) {}
 
+  std::string trouble() const override {
+    return pipes_.requests() != nullptr ? "" : "the HCAs have no pipe to the peer's host";
+  }
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
     Pipe* const pipe = pipes_.requests();
     return pipe != nullptr ? pipe->room(wanted) : 0;

@@ -1,6 +1,9 @@
 // ConnectionPool: the connections of a Roce, found by engine and QP number. The constructor allocates all
 // memory.
 //
+// Each connection counts against the budget of its adapter (Budget::kNatives). The budget of all adapters
+// together is at most the size of the pool, so no adapter finds the pool full because of another one.
+//
 // A connection has several holders: its path, the next path of the same connection, which takes it over, and
 // the code that hands it a packet. The last is necessary because the connection's path may be opened again
 // while it answers.
@@ -12,9 +15,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "roce/connection_state.h"
+#include "verbs/account.h"
+#include "verbs/engine.h"
 #include "verbs/queue_link.h"
 
 namespace pvrdma::transport::roce {
@@ -23,6 +29,7 @@ class ConnectionPool {
  public:
   struct Entry {
     std::optional<pvrdma::roce::ConnectionState> connection;
+    verbs::Account::Holding held;
     std::uint32_t holders = 0;
     Entry* next = nullptr;  // in its bucket, or in the free list
     verbs::QueueLink<Entry> busy_link{this};
@@ -36,7 +43,8 @@ class ConnectionPool {
     }
   }
 
-  // Holds the connection between these ends: the existing one, or a new one. Null: the pool is full.
+  // Holds the connection between these ends: the existing one, or a new one. Null: a budget is used up, and
+  // the account of the engine names it, or the pool is full.
   Entry* hold(verbs::Engine& engine, const verbs::Connection& ends, const Mac& mac,
               pvrdma::roce::Counters& counters) {
     Entry* entry = find(engine, ends.local.qpn);
@@ -44,13 +52,15 @@ class ConnectionPool {
       ++entry->holders;
       return entry;
     }
-    if (free_ == nullptr) return nullptr;
+    auto held = engine.account().take(Budget::kNatives, 0);
+    if (!held || free_ == nullptr) return nullptr;
     entry = free_;
     free_ = entry->next;
     Entry*& bucket = bucket_of(engine, ends.local.qpn);
     entry->next = bucket;
     bucket = entry;
     entry->connection.emplace(engine, ends, mac, counters);
+    entry->held = *std::move(held);
     entry->holders = 1;
     return entry;
   }
@@ -62,6 +72,7 @@ class ConnectionPool {
     while (*at != &entry) at = &(*at)->next;
     *at = entry.next;
     entry.connection.reset();
+    entry.held = {};
     entry.next = free_;
     free_ = &entry;
   }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,8 @@ class FakeLink final : public Link {
   }
   explicit FakeLink(FrameHandler& handler) : handler_(handler) {}
 
+  std::optional<std::size_t> mtu;  // what mtu_bytes() answers
+
   // Delivers a burst of one frame.
   void deliver(std::span<const std::byte> frame, Instant now) {
     handler_.on_frame(frame, now);
@@ -48,6 +51,7 @@ class FakeLink final : public Link {
   void flush(Instant /*now*/) override {}
   bool is_up() const override { return true; }
   std::string trouble() const override { return {}; }
+  std::optional<std::size_t> mtu_bytes() const override { return mtu; }
   std::string what() const override { return "fake"; }
   const LinkCounters& counters() const override { return counters_; }
 

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -73,6 +74,8 @@ class Link : public pvrdma::roce::FrameSink {
   virtual bool is_up() const = 0;
   // Why the link is down: one clause that says what to do. Empty when it is up.
   virtual std::string trouble() const = 0;
+  // The most bytes behind the Ethernet header that the device carries now; nothing if the link cannot say.
+  virtual std::optional<std::size_t> mtu_bytes() const { return std::nullopt; }
   virtual std::string what() const = 0;  // the text of its LinkName: "tap:pvroce0"
   virtual const LinkCounters& counters() const = 0;
 };

@@ -38,10 +38,14 @@ Result<unsigned> NetDevice::index() const {
 }
 
 Result<std::size_t> NetDevice::mtu_bytes() const {
+  const auto known = mtu_if_known();
+  if (!known) return fail_errno(errno, fmt::format("cannot ask for the MTU of network device {}", name_));
+  return *known;
+}
+
+std::optional<std::size_t> NetDevice::mtu_if_known() const {
   ifreq asked = request();
-  if (::ioctl(asker_.get(), SIOCGIFMTU, &asked) != 0) {
-    return fail_errno(errno, fmt::format("cannot ask for the MTU of network device {}", name_));
-  }
+  if (::ioctl(asker_.get(), SIOCGIFMTU, &asked) != 0) return std::nullopt;
   return static_cast<std::size_t>(asked.ifr_mtu);
 }
 

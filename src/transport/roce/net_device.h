@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <net/if.h>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,8 @@ class NetDevice {
   // The device must exist. Errors: errno.
   Result<unsigned> index() const;
   Result<std::size_t> mtu_bytes() const;
+  // Like mtu_bytes(), for a device that may be missing. Does not allocate; uses SIOCGIFMTU only.
+  std::optional<std::size_t> mtu_if_known() const;
   // The number of receive queues; 1 if the driver does not say.
   std::size_t receive_queues() const;
 

@@ -1,6 +1,8 @@
 #include "transport/roce/roce.h"
 
 #include <algorithm>
+#include <fmt/core.h>
+#include <new>
 #include <utility>
 
 #include "roce/frame.h"
@@ -19,6 +21,8 @@ constexpr std::uint8_t kEcnMask = 3;
 constexpr std::uint8_t kCongestionExperienced = 3;
 constexpr std::uint32_t kFramesPerTurn = 16;  // answers of one connection
 constexpr std::uint32_t kFramesPerRun = 256;  // answers of all connections on a link
+constexpr std::uint32_t kMtuLogBurst = 5;
+constexpr Duration kMtuLogInterval = std::chrono::seconds(10);
 
 bool is_datagram(pvrdma::roce::Opcode opcode) {
   return pvrdma::roce::has(opcode, pvrdma::roce::kDeth);
@@ -189,6 +193,11 @@ class Roce::RocePath final : public verbs::Path {
       : Path(true), pool_(roce.pool_), roce_(roce), link_(link), entry_(entry), traffic_(traffic) {}
   ~RocePath() override { pool_->let_go(entry_); }
 
+  std::string trouble() const override {
+    if (std::string down = link_.trouble(); !down.empty()) return "its RoCE link is down: " + down;
+    const pvrdma::roce::Ends& ends = entry_.connection->ends;
+    return mtu_trouble(ends.engine, ends.connection, link_);
+  }
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
     return connection().sender.room(connection().ends, wanted, way_out());
   }
@@ -221,7 +230,9 @@ class Roce::RocePath final : public verbs::Path {
 };
 
 Roce::Roce(NativeInbound& inbound, const RoceOptions& options)
-    : inbound_(inbound), pool_(std::make_shared<ConnectionPool>(options.connections_max)) {}
+    : inbound_(inbound),
+      pool_(std::make_shared<ConnectionPool>(options.connections_max)),
+      mtu_log_(kMtuLogBurst, kMtuLogInterval) {}
 
 Roce::~Roce() = default;
 
@@ -272,10 +283,38 @@ void Roce::open(const Place& place, const verbs::Connection& connection, Traffic
                 verbs::PathSlot& slot) {
   ConnectionPool::Entry* entry = pool_->hold(*place.sender, connection, place.sender_mac, packets_);
   if (entry == nullptr) {
-    slot.open<Nowhere>(errors_.no_connection);
+    slot.open<Nowhere>(errors_.no_connection,
+                       "it has no part of the budget of connections to native endpoints "
+                       "(budgets.native_connections)");
     return;
   }
-  slot.open<RocePath>(*this, find(place.segment)->link(), *entry, traffic);
+  roce::Link& link = find(place.segment)->link();
+  if (entry->holders == 1) note_mtu(place, connection, link);
+  slot.open<RocePath>(*this, link, *entry, traffic);
+}
+
+std::string Roce::mtu_trouble(const verbs::Engine& sender, const verbs::Connection& connection,
+                              const roce::Link& link) {
+  const auto state = sender.packets_received(connection);
+  const auto link_bytes = state ? link.mtu_bytes() : std::nullopt;
+  if (!link_bytes) return {};
+  const std::size_t path_bytes = abi::mtu_bytes(state->mtu);
+  const std::size_t needed = path_bytes + pvrdma::roce::kOverheadBytesMax;
+  if (needed <= *link_bytes) return {};
+  return fmt::format(
+      "its path MTU is {}, which takes packets of up to {} bytes, and the MTU of its RoCE link {} is {}",
+      path_bytes, needed, link.what(), *link_bytes);
+}
+
+void Roce::note_mtu(const Place& place, const verbs::Connection& connection, const roce::Link& link) {
+  try {
+    const std::string trouble = mtu_trouble(*place.sender, connection, link);
+    if (trouble.empty()) return;
+    ++errors_.path_mtu_above_link;
+    mtu_note_ = fmt::format("QP {} of the adapter with MAC {}: {}: longer messages are lost",
+                            connection.local.qpn.value, place.sender_mac.to_string(), trouble);
+  } catch (const std::bad_alloc&) {  // only a log line is lost
+  }
 }
 
 void Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
@@ -287,6 +326,10 @@ void Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
 }
 
 void Roce::flush(Instant now) {
+  if (!mtu_note_.empty()) [[unlikely]] {
+    if (mtu_log_.allow(now)) log::warn("roce: {}{}", mtu_note_, log::held_back(mtu_log_));
+    mtu_note_.clear();
+  }
   for (const auto& segment : segments_) segment->link().flush(now);
 }
 

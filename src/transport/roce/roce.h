@@ -6,9 +6,10 @@
 // requests. Each dropped frame is counted by its reason. A frame is answered only if the order of packets
 // requires it.
 //
-// Connections keep soft state only (roce/connection_state.h), in a pool that is allocated at the start. When
-// the pool is full, a path drops everything. Pending answers are sent in turns, some frames of each
-// connection in each turn.
+// Connections keep soft state only (roce/connection_state.h), in a pool that is allocated at the start and
+// shared by the budgets of the adapters. A QP that finds its budget used up when it connects is refused
+// (Engine::modify_qp). One whose path comes to lead here later gets a path that drops everything. Pending
+// answers are sent in turns, some frames of each connection in each turn.
 //
 // Thread: shard-owned; links are added before the loop runs.
 #pragma once
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "roce/counters.h"
@@ -50,7 +52,8 @@ struct RoceErrors {
   std::uint64_t no_qp = 0;              // no connection of this path belongs to the QP
   std::uint64_t bad_address = 0;        // the addresses are not those of the connection
   std::uint64_t datagrams_dropped = 0;  // outbound: the link was full
-  std::uint64_t no_connection = 0;      // messages of connections for which the pool was full
+  std::uint64_t no_connection = 0;      // messages of connections for which a budget or the pool was used up
+  std::uint64_t path_mtu_above_link = 0;  // connections whose longest packets the link does not carry
 };
 
 class Roce final : public Transport, public shard::Pollable {
@@ -99,6 +102,11 @@ class Roce final : public Transport, public shard::Pollable {
   class Segment;
   class RocePath;
 
+  // Why the longest packets of the connection do not get through the link: one clause. Empty: they do.
+  static std::string mtu_trouble(const verbs::Engine& sender, const verbs::Connection& connection,
+                                 const roce::Link& link);
+  void note_mtu(const Place& place, const verbs::Connection& connection, const roce::Link& link);
+
   Segment* find(SegmentId segment) const;  // null: the segment has no link
   pvrdma::roce::FrameSink& way_out(const verbs::Engine* sender, roce::Link& link) const;
 
@@ -115,6 +123,8 @@ class Roce final : public Transport, public shard::Pollable {
   const std::shared_ptr<roce::ConnectionPool> pool_;
   std::vector<std::unique_ptr<Segment>> segments_;  // by link
   std::vector<Filtered> filtered_;                  // usually empty
+  std::string mtu_note_;                            // to be logged with the next flush()
+  log::LogLimiter mtu_log_;
 };
 
 }  // namespace pvrdma::transport

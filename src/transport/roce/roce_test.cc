@@ -6,6 +6,7 @@
 #include "roce/frame.h"
 #include "transport/roce/fake_link.h"
 #include "verbs/connected_qp_fixture.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::transport::roce {
 namespace {
@@ -169,6 +170,118 @@ TEST_F(RoceTest, AnExhaustedPoolLeadsNowhere) {
   a.send(qp, write(2));
   EXPECT_THAT(link_.sent(), SizeIs(1)) << "who has one is served";
   EXPECT_EQ(roce_.errors().no_connection, 1u);
+}
+
+class PathMtuTest : public RoceTest {
+ protected:
+  std::string trouble_with(abi::Mtu path_mtu) {
+    verbs::ConnectOptions options = connection();
+    options.path_mtu = path_mtu;
+    a.reset(qp);
+    a.connect(qp, kPeer, options);
+    return a.engine.list_qps()[0].path_trouble;
+  }
+};
+
+TEST_F(PathMtuTest, OneAboveTheLinksIsCountedAndNamed) {
+  link_.mtu = 1500;
+  EXPECT_EQ(trouble_with(abi::Mtu::k1024), "");
+  EXPECT_EQ(roce_.errors().path_mtu_above_link, 0u);
+  EXPECT_EQ(
+      trouble_with(abi::Mtu::k2048),
+      "its path MTU is 2048, which takes packets of up to 2132 bytes, and the MTU of its RoCE link fake is "
+      "1500");
+  EXPECT_EQ(roce_.errors().path_mtu_above_link, 1u);
+  a.send(qp, write(1, 2048));
+  for (int lost = 0; lost < 20 && a.events.failures.empty(); ++lost) advance(verbs::kAckTimeout);
+  EXPECT_THAT(
+      a.events.failures,
+      ::testing::ElementsAre(::testing::HasSubstr("timeout and retry_cnt allow: its path MTU is 2048")));
+}
+
+TEST_F(PathMtuTest, TheLinkCarriesItsOwnMtuAndAllWithoutOne) {
+  link_.mtu = 4096 + pvrdma::roce::kOverheadBytesMax;
+  EXPECT_EQ(trouble_with(abi::Mtu::k4096), "");
+  link_.mtu = *link_.mtu - 1;
+  EXPECT_NE(trouble_with(abi::Mtu::k4096), "");
+  link_.mtu.reset();
+  EXPECT_EQ(trouble_with(abi::Mtu::k4096), "");
+}
+
+// Adapters that share the budget of connections to native endpoints.
+class NativeBudgetTest : public ::testing::Test, public NativeInbound {
+ protected:
+  static constexpr std::uint64_t kTotal = 400;  // 100 of them are reserved for adapters that have none
+  struct Guest {
+    Guest(std::uint8_t host, NativeBudgetTest& test, std::uint64_t connections)
+        : adapter(host, 1, {}, 32u << 20, budgets_of(connections), &test.host_) {
+      adapter.wire.open_other = [this, &test](const verbs::Connection& ends, verbs::PathSlot& slot) {
+        test.roce_.open({.segment = kSegment, .sender = &adapter.engine, .sender_mac = kMac}, ends,
+                        test.traffic_, slot);
+      };
+    }
+    static Budgets budgets_of(std::uint64_t connections) {
+      Budgets budgets;
+      budgets.native_connections = connections;
+      return budgets;
+    }
+    verbs::TestQp initialized() {
+      const verbs::TestQp qp = adapter.make_qp(cq, cq, {.max_send_wr = 1, .max_recv_wr = 1});
+      adapter.to_init(qp);
+      return qp;
+    }
+    // Sends nothing.
+    verbs::Outcome<> connect(const verbs::TestQp& qp) {
+      adapter.account.forget_refusal();
+      return adapter.try_rtr(qp, kPeer);
+    }
+    verbs::TestAdapter adapter;
+    verbs::TestCq cq = adapter.make_cq();
+  };
+
+  Admission admit(SegmentId, const verbs::Gid&, const verbs::Gid&, const Mac&) override {
+    return {Entry::kUnknownGid, nullptr};
+  }
+  void on_room(SegmentId) override {}
+
+  static TotalBudgets totals() {
+    TotalBudgets budgets;
+    budgets.native_connections = kTotal;
+    return budgets;
+  }
+  verbs::HostAccount host_{totals()};
+  Traffic traffic_;
+  Roce roce_{*this, {.connections_max = kTotal}};
+  FakeLink& link_ = FakeLink::add(roce_, kSegment);
+};
+
+TEST_F(NativeBudgetTest, AQpBeyondTheBudgetIsRefusedAtRtrAndMayTryAgain) {
+  Guest guest(51, *this, 1);
+  const verbs::TestQp one = guest.initialized();
+  const verbs::TestQp two = guest.initialized();
+  ASSERT_TRUE(guest.connect(one));
+  EXPECT_EQ(guest.connect(two), verbs::refuse(verbs::CommandError::kNoMemory));
+  EXPECT_EQ(guest.adapter.account.last_refusal(),
+            "its budget of 1 connection to native endpoints is used up (budgets.native_connections)");
+  EXPECT_EQ(guest.adapter.state(two), abi::QpState::kInit);
+  EXPECT_EQ(guest.adapter.account.use(Budget::kNatives).use, 1u);
+  EXPECT_TRUE(guest.adapter.engine.destroy_qp(one.handle, guest.adapter.now));
+  EXPECT_TRUE(guest.connect(two));
+  EXPECT_EQ(guest.adapter.state(two), abi::QpState::kRtr);
+}
+
+// A guest that connects QPs and sends nothing takes no other guest's connections.
+TEST_F(NativeBudgetTest, OneGuestLeavesConnectionsForTheOthers) {
+  Guest greedy(51, *this, kTotal);
+  std::uint64_t connected = 0;
+  while (connected <= kTotal && greedy.connect(greedy.initialized())) ++connected;
+  EXPECT_EQ(connected, kTotal - kTotal / verbs::HostAccount::kKeptParts);
+  EXPECT_EQ(
+      greedy.adapter.account.last_refusal(),
+      "the budget of 400 connections to native endpoints for all adapters together is used up, except the "
+      "part reserved for others (budgets.total_native_connections)");
+  Guest other(52, *this, kTotal);
+  EXPECT_TRUE(other.connect(other.initialized()));
 }
 
 }  // namespace

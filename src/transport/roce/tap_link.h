@@ -2,7 +2,8 @@
 // writes the frame, and a frame that the kernel does not accept is lost, as on any Ethernet.
 //
 // If the device is missing, down or removed, the link looks for it again after a pause. It reuses the
-// descriptor that was opened at the start, so it needs two ioctls only (SIOCGIFFLAGS, TUNSETIFF). Thread:
+// descriptor that was opened at the start, so it needs three ioctls only (SIOCGIFFLAGS, SIOCGIFMTU,
+// TUNSETIFF). Thread:
 // shard-owned.
 #pragma once
 
@@ -32,6 +33,7 @@ class TapLink final : public Link, private shard::FdHandler, private shard::Poll
   void flush(Instant /*now*/) override {}
   bool is_up() const override { return outage_.why().empty(); }
   std::string trouble() const override { return outage_.why(); }
+  std::optional<std::size_t> mtu_bytes() const override { return device_.mtu_if_known(); }
   std::string what() const override { return what_; }
   const LinkCounters& counters() const override { return counters_; }
 

@@ -44,6 +44,7 @@ TEST_F(TapLinkTest, CarriesFramesBothWays) {
   ASSERT_TRUE(up(*link_)) << link_->trouble();
   EXPECT_EQ(link_->what(), "tap:pvroce0");
   EXPECT_EQ(link_->trouble(), "");
+  EXPECT_EQ(link_->mtu_bytes(), 9000U);
   const PacketSocket bridge(kDevice);
   for (const std::size_t bytes : {std::size_t{14}, std::size_t{62}, kFrameBytesMax}) {
     ASSERT_TRUE(send(*link_, frame_of(bytes, 5)));

@@ -37,6 +37,7 @@ class XdpLink final : public Link, private shard::FdHandler, private shard::Poll
   void flush(Instant now) override;
   bool is_up() const override { return outage_.why().empty(); }
   std::string trouble() const override { return outage_.why(); }
+  std::optional<std::size_t> mtu_bytes() const override { return device_.mtu_if_known(); }
   std::string what() const override { return what_; }
   const LinkCounters& counters() const override { return counters_; }
 

@@ -29,6 +29,11 @@ class TcpPath final : public verbs::Path {
         response_hash_(tcp::lane_hash(connection.remote, connection.local)),
         segment_(segment) {}
 
+  std::string trouble() const override {
+    if (requests_.is_up()) return {};
+    return "this host has no connection to the peer's host" +
+           (requests_.trouble().empty() ? "" : ": " + requests_.trouble());
+  }
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
     return requests_.has_room(wanted) ? wanted : 0;
   }
