@@ -21,6 +21,8 @@
 
 namespace pvrdma::standin {
 
+inline constexpr std::uint8_t kPort = 1;  // the adapter's only one
+
 class CmFile;
 using CmFiles = std::vector<std::unique_ptr<CmFile>>;  // of one process, by number; null: free
 
@@ -89,6 +91,8 @@ class CmFile {
   Result<> get_event(const CmCommand& command, UverbsAnswer& answer);
   Result<Id*> id_of(cm::Handle handle);
   void put_simple(cm::Handle handle, std::uint32_t event);
+  ib_uverbs_ah_attr address_handle(const cm::Gid& local, const cm::Gid& remote) const;
+  rdma_ucm_ud_param ud_param_of(const cm::Event& event) const;
   void queue(Waiting waiting);
   void drop_events_of(cm::Handle handle);
   cm::Manager& manager() const { return service_.manager(); }

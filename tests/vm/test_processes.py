@@ -11,11 +11,11 @@ from harness import cases, rdma
 from harness.cases import Case
 from harness.mixed import Mixed
 from harness.process_node import ProcessJob, ProcessNode
-from harness.programs import RDMA_CLIENT, perftest, rping, rstream, ucmatose
+from harness.programs import RDMA_CLIENT, perftest, rping, rstream, ucmatose, udaddy
 from harness.vm import Job, Vm
 
 _GUARD_S = 60
-_REFUSED = re.compile("REJECTED|Connection refused|Unexpected CM event", re.IGNORECASE)
+_REFUSED = re.compile("REJECTED|UNREACHABLE, error: 1$|Connection refused|Unexpected CM event", re.IGNORECASE | re.MULTILINE)
 
 _CASES = [
     rping(100),
@@ -26,6 +26,8 @@ _CASES = [
     perftest("ib_read_lat", "-R -n 200", (2,)),
     rstream(4096, "-C 50 -T v"),
     RDMA_CLIENT,
+    udaddy("-c 1 -C 50 -S 500"),  # a client with more could be refused in part, and its server would wait for ever
+    perftest("ib_send_bw", "-R -c UD -n 500", (1024,)),
 ]
 _LONG = [
     rping(500, arguments="-V -S 60000"),
@@ -87,6 +89,17 @@ def test_nobody_listens(mixed: Mixed, program: str, serves: str) -> None:
     server, client = _ends(mixed, serves)
     refused = client.run(program.format(address=server.address))
     assert re.search("REJECTED, error:? 8$", refused.output, re.MULTILINE), refused.output
+
+
+@pytest.mark.parametrize("serves", ["vm", "node"])
+def test_nobody_listens_for_datagrams(mixed: Mixed, serves: str) -> None:
+    server, client = _ends(mixed, serves)
+    refused = client.run(f"udaddy -c 1 -s {server.address}")
+    assert "RDMA_CM_EVENT_UNREACHABLE, error: 1\n" in refused.output, refused.output
+
+
+def test_udaddy_with_several_ids(mixed: Mixed) -> None:
+    cases.run(udaddy("-c 10 -C 10 -S 500"), mixed.vm, mixed.node)
 
 
 def _start_rping(mixed: Mixed, serves: str) -> tuple[Job | ProcessJob, Job | ProcessJob]:
