@@ -44,7 +44,7 @@ inline constexpr Limits kCreated{16384, 4096};    // by a program
 inline constexpr Limits kRequested{12288, 3072};  // by a peer, for the program whose listener it asks
 inline constexpr std::uint32_t kBacklogMax = 1024;
 
-// Of all QPs whose ids are for datagrams, as in the kernel.
+// The Q_Key of all QPs whose ids are for datagrams, as in the kernel.
 inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;
 
 struct Options {

@@ -21,8 +21,6 @@
 
 namespace pvrdma::standin {
 
-inline constexpr std::uint8_t kPort = 1;  // the adapter's only one
-
 class CmFile;
 using CmFiles = std::vector<std::unique_ptr<CmFile>>;  // of one process, by number; null: free
 
