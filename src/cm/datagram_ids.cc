@@ -43,7 +43,9 @@ Result<> Manager::refuse_qp(Handle id, Connection& connection, std::span<const s
   return {};
 }
 
-// The answer may be lost: it answers duplicates as long as the peer may repeat its request.
+// The answer may be lost: it answers duplicates as long as the peer may repeat its request. SIDR_REQ does not
+// say how long that is, so the peer is taken to have this end's patience, as Linux has. Duplicates do not
+// prolong it: a peer that never stops would keep the orphan.
 void Manager::answer_request(Handle id, Connection& connection, SidrRep rep, State next, Instant now) {
   rep.request_id = connection.remote_id;
   rep.service_id = service_of_port(PortSpace::kUdp, connection.local.port);
@@ -51,7 +53,7 @@ void Manager::answer_request(Handle id, Connection& connection, SidrRep rep, Sta
   connection.has_repeated = true;
   repeat(connection);
   connection.state = next;
-  set_deadline(id, connection, now + 2 * connection.response_time);
+  set_deadline(id, connection, now + (options_.retries + 1) * connection.response_time);
 }
 
 // Of an active id: its peer has answered, or never will.

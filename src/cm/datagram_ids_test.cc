@@ -113,6 +113,42 @@ TEST_F(DatagramIdsTest, AnswerThatIsLostIsRepeatedForARepeatedRequest) {
   EXPECT_EQ(server_.orphan_count(), 0u);
 }
 
+// The client sends its request 16 times. Only its last answer arrives.
+TEST_F(DatagramIdsTest, AnswerIsRepeatedAsLongAsThePeerAsks) {
+  listen_for_datagrams();
+  ask();
+  carry();
+  ASSERT_TRUE(server_.accept(only(server_).id, {.qpn = 200}, {}, clock_.now()));
+  const Instant end = server_.deadline();
+  for (int lost = 0; lost < 15; ++lost) {
+    EXPECT_EQ(server_.take_datagrams().size(), 1u) << lost;
+    wait();
+    for (const Datagram& each : client_.take_datagrams())
+      server_.receive(each.from, each.to, each.mad, clock_.now());
+    ASSERT_TRUE(server_.take_events().empty()) << "a second id, after " << lost << " lost answers";
+  }
+  carry();
+  EXPECT_EQ(only(client_).peer.qpn, 200u);
+  EXPECT_EQ(server_.deadline(), end) << "no peer chooses how long the answer is kept";
+}
+
+// The first answer and all repeated requests but the last are lost.
+TEST_F(DatagramIdsTest, AnswerIsKeptWhileRequestsAreLost) {
+  listen_for_datagrams();
+  ask();
+  carry();
+  ASSERT_TRUE(server_.accept(only(server_).id, {.qpn = 200}, {}, clock_.now()));
+  EXPECT_EQ(server_.take_datagrams().size(), 1u);
+  for (int lost = 0; lost < 14; ++lost) {
+    wait();
+    EXPECT_EQ(client_.take_datagrams().size(), 1u);
+  }
+  wait();
+  EXPECT_EQ(carry(), 2u);
+  EXPECT_TRUE(server_.take_events().empty());
+  EXPECT_EQ(only(client_).peer.qpn, 200u);
+}
+
 TEST_F(DatagramIdsTest, IdThatHasAnsweredStays) {
   listen_for_datagrams();
   ask();
