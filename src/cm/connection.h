@@ -24,10 +24,10 @@ enum class State : std::uint8_t {
   kRepReceived,  // active: waits for the program's consent
   kReqReceived,  // passive: waits for the program's consent
   kRepSent,      // passive: waits for RTU
-  kEstablished,
-  kDreqSent,  // waits for DREP
-  kTimewait,  // disconnected; its packets may still be under way
-  kClosed,    // refused or given up; duplicates of the peer's last message are answered for a while
+  kEstablished,  // of an id for datagrams: each end knows what it needs
+  kDreqSent,     // waits for DREP
+  kTimewait,     // disconnected; its packets may still be under way
+  kClosed,       // refused or given up; duplicates of the peer's last message are answered for a while
 };
 
 // The address has the form of a GID. All zeros: any address of the adapter.
@@ -47,10 +47,12 @@ struct Parameters {
   std::uint8_t rnr_retry = 0;
   bool flow_control = false;
   bool srq = false;
+  std::uint32_t qkey = 0;  // of ids for datagrams, which have only this and the QPN
 };
 
 struct Connection {
   State state = State::kIdle;
+  PortSpace space = PortSpace::kTcp;
   Program program = 0;
   std::uint64_t orphan_number = 0;  // by age, when the program has destroyed the id; else 0
   bool may_share_port = false;

@@ -13,7 +13,6 @@ constexpr std::uint8_t kClass = 7;
 constexpr std::uint8_t kClassVersion = 2;
 constexpr std::uint8_t kMethodSend = 3;
 constexpr std::size_t kHeaderBytes = 24;
-constexpr std::uint64_t kTcpService = 0x0000'0000'0106'0000;
 
 enum Attribute : std::uint16_t {
   kReq = 16,
@@ -23,6 +22,8 @@ enum Attribute : std::uint16_t {
   kRtu = 20,
   kDreq = 21,
   kDrep = 22,
+  kSidrReq = 23,
+  kSidrRep = 24,
 };
 
 // A field of `bits` bits that ends `shift` bits above the end of its byte.
@@ -178,6 +179,50 @@ void put(NetworkWriter& out, const Drep& drep) {
   out.put(drep.remote_id);
 }
 
+void put(NetworkWriter& out, const SidrReq& req) {
+  out.put(req.request_id);
+  out.put(req.pkey);
+  out.zeros(2);
+  out.put(req.service_id);                                          // 8
+  out.put_bytes(req.private_data.data(), req.private_data.size());  // 16
+}
+
+SidrReq take_sidr_req(NetworkReader& in) {
+  SidrReq req;
+  req.request_id = in.take<std::uint32_t>();
+  req.pkey = in.take<std::uint16_t>();
+  in.skip(2);
+  req.service_id = in.take<std::uint64_t>();
+  in.take_bytes(req.private_data.data(), req.private_data.size());
+  return req;
+}
+
+void put(NetworkWriter& out, const SidrRep& rep) {
+  out.put(rep.request_id);
+  out.put(rep.status);
+  out.zeros(3);
+  out.put24(rep.qpn);  // 8
+  out.zeros(1);
+  out.put(rep.service_id);
+  out.put(rep.qkey);  // 20
+  out.zeros(72);
+  out.put_bytes(rep.private_data.data(), rep.private_data.size());  // 96
+}
+
+SidrRep take_sidr_rep(NetworkReader& in) {
+  SidrRep rep;
+  rep.request_id = in.take<std::uint32_t>();
+  rep.status = in.take<std::uint8_t>();
+  in.skip(3);
+  rep.qpn = in.take24();
+  in.skip(1);
+  rep.service_id = in.take<std::uint64_t>();
+  rep.qkey = in.take<std::uint32_t>();
+  in.skip(72);
+  in.take_bytes(rep.private_data.data(), rep.private_data.size());
+  return rep;
+}
+
 // The messages that begin with both ids.
 template <typename T>
 T take_ids(NetworkReader& in) {
@@ -236,6 +281,10 @@ std::optional<Body> take_body(std::uint16_t attribute, NetworkReader& in) {
     }
     case kDrep:
       return take_ids<Drep>(in);
+    case kSidrReq:
+      return take_sidr_req(in);
+    case kSidrRep:
+      return take_sidr_rep(in);
     default:
       return std::nullopt;
   }
@@ -265,7 +314,7 @@ std::optional<Message> parse(std::span<const std::byte> mad) {
 }
 
 Mad build(const Message& message) {
-  static_assert(std::variant_size_v<Body> == kDrep - kReq + 1);
+  static_assert(std::variant_size_v<Body> == kSidrRep - kReq + 1);
   Mad mad{};
   NetworkWriter out(mad);
   out.put(kBaseVersion);
@@ -300,7 +349,7 @@ void put_address(NetworkWriter& out, const Gid& gid, bool v4) {
 
 }  // namespace
 
-std::optional<IpHeader> parse_ip_header(const PrivateData<kReqPrivateBytes>& data) {
+std::optional<IpHeader> parse_ip_header(std::span<const std::byte> data) {
   NetworkReader in(data);
   if (in.take<std::uint8_t>() != 0) return std::nullopt;
   const std::uint8_t version = field(in.take<std::uint8_t>(), 4, 4);
@@ -312,7 +361,7 @@ std::optional<IpHeader> parse_ip_header(const PrivateData<kReqPrivateBytes>& dat
   return header;
 }
 
-void put_ip_header(const IpHeader& header, PrivateData<kReqPrivateBytes>& data) {
+void put_ip_header(const IpHeader& header, std::span<std::byte> data) {
   const bool v4 = is_mapped(header.destination);
   NetworkWriter out(data);
   out.zeros(1);
@@ -322,13 +371,13 @@ void put_ip_header(const IpHeader& header, PrivateData<kReqPrivateBytes>& data) 
   put_address(out, header.destination, v4);
 }
 
-std::uint64_t service_of_port(std::uint16_t port) {
-  return kTcpService | port;
+std::uint64_t service_of_port(PortSpace space, std::uint16_t port) {
+  return std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port;
 }
 
-std::optional<std::uint16_t> port_of_service(std::uint64_t service_id) {
-  if ((service_id & ~std::uint64_t{0xffff}) != kTcpService) return std::nullopt;
-  return static_cast<std::uint16_t>(service_id);
+std::optional<std::uint16_t> port_of_service(PortSpace space, std::uint64_t service_id) {
+  const auto port = static_cast<std::uint16_t>(service_id);
+  return service_of_port(space, port) == service_id ? std::optional(port) : std::nullopt;
 }
 
 }  // namespace pvrdma::cm

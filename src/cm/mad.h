@@ -45,6 +45,8 @@ using PrivateData = std::array<std::byte, kBytes>;
 inline constexpr std::size_t kReqPrivateBytes = 92;
 inline constexpr std::size_t kRepPrivateBytes = 196;
 inline constexpr std::size_t kRejPrivateBytes = 148;
+inline constexpr std::size_t kSidrReqPrivateBytes = 216;
+inline constexpr std::size_t kSidrRepPrivateBytes = 136;
 
 struct Req {
   std::uint32_t local_id = 0;
@@ -121,7 +123,27 @@ struct Drep {
   std::uint32_t remote_id = 0;
 };
 
-using Body = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep>;
+// Asks for the datagram QP of a service.
+struct SidrReq {
+  std::uint32_t request_id = 0;
+  std::uint16_t pkey = 0;
+  std::uint64_t service_id = 0;
+  PrivateData<kSidrReqPrivateBytes> private_data{};
+};
+
+// Statuses that this manager gives. A peer may give any other number.
+enum class SidrStatus : std::uint8_t { kValid = 0, kUnsupported = 1, kRejected = 2, kNoQp = 3 };
+
+struct SidrRep {
+  std::uint32_t request_id = 0;
+  std::uint8_t status = 0;
+  std::uint32_t qpn = 0;  // 24 bits
+  std::uint64_t service_id = 0;
+  std::uint32_t qkey = 0;
+  PrivateData<kSidrRepPrivateBytes> private_data{};
+};
+
+using Body = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep, SidrReq, SidrRep>;
 
 struct Message {
   std::uint64_t transaction = 0;
@@ -132,9 +154,10 @@ struct Message {
 std::optional<Message> parse(std::span<const std::byte> mad);
 Mad build(const Message& message);
 
-// The private data of a REQ for a service of an IP address begins with this header.
+// The private data of a REQ or SIDR_REQ for a service of an IP address begins with this header.
 inline constexpr std::size_t kIpHeaderBytes = 36;
 inline constexpr std::size_t kUserReqBytes = kReqPrivateBytes - kIpHeaderBytes;
+inline constexpr std::size_t kUserSidrReqBytes = kSidrReqPrivateBytes - kIpHeaderBytes;
 
 // Who connects to whom. Both addresses have the form of a GID; IPv4 is ::ffff:a.b.c.d.
 struct IpHeader {
@@ -143,12 +166,15 @@ struct IpHeader {
   Gid destination{};
 };
 
-// Nothing: another version, or neither IPv4 nor IPv6.
-std::optional<IpHeader> parse_ip_header(const PrivateData<kReqPrivateBytes>& data);
-void put_ip_header(const IpHeader& header, PrivateData<kReqPrivateBytes>& data);
+// `data` has room for the header. Nothing: another version, or neither IPv4 nor IPv6.
+std::optional<IpHeader> parse_ip_header(std::span<const std::byte> data);
+void put_ip_header(const IpHeader& header, std::span<std::byte> data);
 
-// The service id of a TCP port of an IP address, and back. Nothing: another kind of service.
-std::uint64_t service_of_port(std::uint16_t port);
-std::optional<std::uint16_t> port_of_service(std::uint64_t service_id);
+// The ports of connections and those of datagrams have numbers of their own, as with IP.
+enum class PortSpace : std::uint16_t { kTcp = 0x0106, kUdp = 0x0111 };
+
+// The service id of a port of an IP address, and back. Nothing: another kind of service.
+std::uint64_t service_of_port(PortSpace space, std::uint16_t port);
+std::optional<std::uint16_t> port_of_service(PortSpace space, std::uint64_t service_id);
 
 }  // namespace pvrdma::cm

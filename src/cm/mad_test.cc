@@ -18,7 +18,7 @@ Gid ipv4(std::uint8_t last) {
 Req some_req() {
   Req req;
   req.local_id = 0x01020304;
-  req.service_id = service_of_port(7174);
+  req.service_id = service_of_port(PortSpace::kTcp, 7174);
   req.ca_guid = 0x5054'00ff'fec1'0000;
   req.qpn = 0x123456;
   req.responder_resources = 7;
@@ -67,6 +67,33 @@ TEST(MadTest, ReqLiesWhereTheStandardSays) {
   EXPECT_EQ(data_at(mad, 231), 0x5a);
 }
 
+TEST(MadTest, SidrMessagesLieWhereTheStandardSays) {
+  SidrReq req{.request_id = 0x01020304, .pkey = 0xffff, .service_id = service_of_port(PortSpace::kUdp, 7174)};
+  req.private_data.front() = std::byte{0x40};
+  req.private_data.back() = std::byte{0x5a};
+  const Mad asked = build({1, req});
+  EXPECT_EQ(std::to_integer<int>(asked[17]), 23);
+  EXPECT_EQ(data_at(asked, 3), 0x04);
+  EXPECT_EQ(data_at(asked, 4), 0xff);
+  EXPECT_EQ(data_at(asked, 12), 0x01);  // the port space 0x0111, then the port
+  EXPECT_EQ(data_at(asked, 13), 0x11);
+  EXPECT_EQ(data_at(asked, 14) << 8 | data_at(asked, 15), 7174);
+  EXPECT_EQ(data_at(asked, 16), 0x40);
+  EXPECT_EQ(data_at(asked, 231), 0x5a);
+
+  SidrRep rep{.request_id = 0x01020304, .status = 3, .qpn = 0x123456, .service_id = 5, .qkey = 0x0123'4567};
+  rep.private_data.front() = std::byte{0x60};
+  rep.private_data.back() = std::byte{0x5b};
+  const Mad answered = build({1, rep});
+  EXPECT_EQ(std::to_integer<int>(answered[17]), 24);
+  EXPECT_EQ(data_at(answered, 4), 3);
+  EXPECT_EQ(data_at(answered, 10), 0x56);
+  EXPECT_EQ(data_at(answered, 19), 5);
+  EXPECT_EQ(data_at(answered, 23), 0x67);
+  EXPECT_EQ(data_at(answered, 96), 0x60);
+  EXPECT_EQ(data_at(answered, 231), 0x5b);
+}
+
 TEST(MadTest, EachMessageIsReadAsItWasWritten) {
   const auto again = [](const Body& body) {
     const Mad mad = build({77, body});
@@ -94,6 +121,8 @@ TEST(MadTest, EachMessageIsReadAsItWasWritten) {
   EXPECT_EQ(std::get<Rtu>(again(Rtu{5, 6})).remote_id, 6u);
   EXPECT_EQ(std::get<Dreq>(again(Dreq{5, 6, 0xfedcba})).remote_qpn, 0xfedcbau);
   EXPECT_EQ(std::get<Drep>(again(Drep{5, 6})).local_id, 5u);
+  EXPECT_EQ(std::get<SidrReq>(again(SidrReq{.request_id = 7, .pkey = 8})).pkey, 8);
+  EXPECT_EQ(std::get<SidrRep>(again(SidrRep{.request_id = 7, .qpn = 8, .qkey = 9})).qkey, 9u);
 }
 
 TEST(MadTest, RefusesWhatIsNoMessageOfTheConnectionManager) {
@@ -138,10 +167,12 @@ TEST(MadTest, IpHeaderOfBothVersions) {
 }
 
 TEST(MadTest, ServicesOfPorts) {
-  EXPECT_EQ(service_of_port(0x1c06), 0x0106'1c06u);
-  EXPECT_EQ(port_of_service(0x0106'1c06), 0x1c06);
-  EXPECT_FALSE(port_of_service(0x0111'1c06)) << "UDP";
-  EXPECT_FALSE(port_of_service(0x1'0106'1c06));
+  EXPECT_EQ(service_of_port(PortSpace::kTcp, 0x1c06), 0x0106'1c06u);
+  EXPECT_EQ(service_of_port(PortSpace::kUdp, 0x1c06), 0x0111'1c06u);
+  EXPECT_EQ(port_of_service(PortSpace::kTcp, 0x0106'1c06), 0x1c06);
+  EXPECT_EQ(port_of_service(PortSpace::kUdp, 0x0111'1c06), 0x1c06);
+  EXPECT_FALSE(port_of_service(PortSpace::kTcp, 0x0111'1c06));
+  EXPECT_FALSE(port_of_service(PortSpace::kTcp, 0x1'0106'1c06));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/ib_time.h"
 #include "base/mapped_address.h"
+#include "cm/private_data.h"
 
 namespace pvrdma::cm {
 namespace {
@@ -28,15 +29,6 @@ Failure wrong_state(const char* what) {
 template <typename Map>
 void erase_if_of(Map& map, const typename Map::key_type& key, Handle id) {
   if (const auto found = map.find(key); found != map.end() && found->second == id) map.erase(found);
-}
-
-template <std::size_t kBytes>
-Result<> copy_private(std::span<const std::byte> from, std::size_t offset, PrivateData<kBytes>& to) {
-  if (from.size() > kBytes - offset)
-    return fail(EINVAL,
-                fmt::format("{} bytes of private data: at most {} fit", from.size(), kBytes - offset));
-  std::copy(from.begin(), from.end(), to.begin() + static_cast<std::ptrdiff_t>(offset));
-  return {};
 }
 
 }  // namespace
@@ -78,11 +70,11 @@ Handle Manager::add(Connection connection) {
   return next_handle_++;
 }
 
-Result<Handle> Manager::create(Program program) {
+Result<Handle> Manager::create(Program program, PortSpace space) {
   if (!make_room(program, kCreated))
     return fail(ENOMEM, fmt::format("the program has {} connections, or all programs have {}: destroy ids",
                                     kCreated.of_program, kCreated.of_all));
-  return add({.program = program});
+  return add({.space = space, .program = program});
 }
 
 void Manager::erase(Handle id) {
@@ -117,12 +109,13 @@ void Manager::release_port(Handle id, Connection& connection) {
   connection.holds_port = false;
   const auto [first, last] = ports_.equal_range(connection.local.port);
   ports_.erase(std::find_if(first, last, [&](const auto& each) { return each.second == id; }));
-  if (connection.state == State::kListening) listeners_.erase(connection.local);
+  if (connection.state == State::kListening) listeners_.erase({connection.space, connection.local});
 }
 
 void Manager::forget_wire(Handle id, const Connection& connection) {
   erase_if_of(by_comm_id_, connection.local_id, id);
   erase_if_of(by_peer_id_, PeerKey{connection.remote.ip, connection.remote_id}, id);
+  erase_if_of(by_peer_request_, PeerKey{connection.remote.ip, connection.remote_id}, id);
   forget_peer_qpn(id, connection);
 }
 
@@ -155,7 +148,7 @@ bool Manager::is_port_free(const Connection& asking, const Endpoint& local, bool
   const auto [first, last] = ports_.equal_range(local.port);
   return std::none_of(first, last, [&](const auto& each) {
     const Connection& other = connections_.at(each.second);
-    if (&other == &asking) return false;
+    if (&other == &asking || other.space != asking.space) return false;
     const bool overlap = other.local.ip == local.ip || other.local.ip == Gid{} || local.ip == Gid{};
     const bool shared =
         asking.may_share_port && other.may_share_port && !listening && other.state != State::kListening;
@@ -247,9 +240,9 @@ Result<> Manager::listen(Handle id, std::uint32_t backlog) {
     return fail(EADDRINUSE, fmt::format("port {} is in use", (*connection)->local.port));
   }
   (*connection)->state = State::kListening;
-  listeners_[(*connection)->local] = id;
+  listeners_[{(*connection)->space, (*connection)->local}] = id;
   (*connection)->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
-  try_parked((*connection)->local.port);
+  if ((*connection)->space == PortSpace::kTcp) try_parked((*connection)->local.port);
   return {};
 }
 
@@ -267,6 +260,7 @@ Result<> Manager::connect(Handle id, const Parameters& own, std::span<const std:
   if (!found) return Failure(found.error());
   Connection& connection = **found;
   if (connection.state != State::kResolved) return wrong_state("connect");
+  if (connection.space == PortSpace::kUdp) return ask_for_qp(id, connection, private_data, now);
   Req req;
   if (auto copied = copy_private(private_data, kIpHeaderBytes, req.private_data); !copied) return copied;
   give_comm_id(id, connection);
@@ -278,7 +272,7 @@ Result<> Manager::connect(Handle id, const Parameters& own, std::span<const std:
   connection.response_time = ib_time(options_.timeout);
   put_ip_header({connection.local.port, connection.local.ip, connection.remote.ip}, req.private_data);
   req.local_id = connection.local_id;
-  req.service_id = service_of_port(connection.remote.port);
+  req.service_id = service_of_port(PortSpace::kTcp, connection.remote.port);
   req.ca_guid = options_.ca_guid;
   req.qpn = own.qpn;
   req.responder_resources = own.responder_resources;
@@ -308,6 +302,7 @@ Result<> Manager::accept(Handle id, const Parameters& own, std::span<const std::
   if (!found) return Failure(found.error());
   Connection& connection = **found;
   if (connection.state != State::kReqReceived) return wrong_state("accept");
+  if (connection.space == PortSpace::kUdp) return give_qp(id, connection, own.qpn, private_data, now);
   Rep rep;
   if (auto copied = copy_private(private_data, 0, rep.private_data); !copied) return copied;
   connection.own = own;
@@ -349,6 +344,7 @@ Result<> Manager::reject(Handle id, std::uint16_t reason, std::span<const std::b
                                     kRejPrivateBytes));
   switch ((*found)->state) {
     case State::kReqReceived:
+      if ((*found)->space == PortSpace::kUdp) return refuse_qp(id, **found, private_data, now);
       send_rej(id, **found, About::kReq, reason, private_data, now);
       return {};
     case State::kRepReceived:
@@ -373,7 +369,7 @@ Result<> Manager::disconnect(Handle id, Instant now) {
     case State::kRepReceived:
     case State::kRepSent:
     case State::kEstablished:
-      send_dreq(id, **found, now);
+      if ((*found)->space == PortSpace::kTcp) send_dreq(id, **found, now);
       return {};
     case State::kDreqSent:
     case State::kTimewait:
@@ -400,7 +396,7 @@ Result<> Manager::destroy(Handle id, Instant now) {
   if (!found) return Failure(found.error());
   if ((*found)->state == State::kListening) {
     refuse_pending(**found, now);
-    parked_.note_closed((*found)->local.port, now);
+    if ((*found)->space == PortSpace::kTcp) parked_.note_closed((*found)->local.port, now);
   }
   end(id, **found, now);
   return {};
@@ -411,11 +407,22 @@ void Manager::refuse_pending(Connection& listener, Instant now) {
 }
 
 void Manager::end(Handle id, Connection& connection, Instant now) {
+  const State state = connection.state;
+  if (state == State::kIdle || state == State::kResolved || state == State::kListening) return erase(id);
+  if (connection.space == PortSpace::kUdp) {
+    end_datagram_id(id, connection, now);
+  } else {
+    end_connection(id, connection, now);
+  }
+  drop_pending(id, connection);
+  release_port(id, connection);  // others may bind it from now on
+  orphan(id, connection, now);
+  if (connection.deadline == Instant::never()) erase(id);
+}
+
+// Says to the peer that the connection is over.
+void Manager::end_connection(Handle id, Connection& connection, Instant now) {
   switch (connection.state) {
-    case State::kIdle:
-    case State::kResolved:
-    case State::kListening:
-      return erase(id);
     case State::kReqSent:
       send_rej(id, connection, About::kOther, static_cast<std::uint16_t>(Reason::kTimeout), {}, now);
       break;
@@ -429,15 +436,14 @@ void Manager::end(Handle id, Connection& connection, Instant now) {
     case State::kEstablished:
       send_dreq(id, connection, now);
       break;
+    case State::kIdle:
+    case State::kResolved:
+    case State::kListening:
     case State::kDreqSent:
     case State::kTimewait:
     case State::kClosed:
       break;
   }
-  drop_pending(id, connection);
-  release_port(id, connection);  // others may bind it from now on
-  orphan(id, connection, now);
-  if (connection.deadline == Instant::never()) erase(id);
 }
 
 Result<QpAttributes> Manager::qp_attributes(Handle id) const {
@@ -512,6 +518,7 @@ void Manager::raise(EventType type, Handle id, const Connection& connection, std
   events_.push_back({.type = type,
                      .id = id,
                      .listener = connection.listener.value_or(0),
+                     .space = connection.space,
                      .status = status,
                      .peer = connection.peer,
                      .private_data = {private_data.begin(), private_data.end()}});
@@ -536,6 +543,10 @@ void Manager::close(Handle id, Connection& connection, Instant now) {
 }
 
 void Manager::give_up(Handle id, Connection& connection, Instant now) {
+  if (connection.space == PortSpace::kUdp) {
+    end_request(id, connection, State::kClosed);
+    return raise(EventType::kUnreachable, id, connection, -ETIMEDOUT);
+  }
   if (connection.state == State::kDreqSent) {
     raise(EventType::kDisconnected, id, connection, -ETIMEDOUT);
     enter_timewait(id, connection, now);
@@ -555,9 +566,11 @@ void Manager::run_timers(Instant now) {
   while (!timers_.empty() && timers_.begin()->first <= now) {
     const Handle id = timers_.begin()->second;
     Connection& connection = connections_.at(id);
-    if (connection.state == State::kTimewait || connection.state == State::kClosed) {
+    const bool is_over = connection.state == State::kTimewait || connection.state == State::kClosed;
+    const bool has_answered = connection.state == State::kEstablished;  // an id for datagrams
+    if (is_over || has_answered) {
       if (connection.state == State::kTimewait) raise(EventType::kTimewaitExit, id, connection);
-      connection.state = State::kClosed;
+      if (is_over) connection.state = State::kClosed;
       forget_wire(id, connection);
       set_deadline(id, connection, Instant::never());
       if (connection.is_orphan()) erase(id);

@@ -8,6 +8,8 @@
 // A connection outlives its id: what is left of it, a DREQ to repeat or a timewait, is an orphan. It ends by
 // itself, by this end's timeouts, and sooner if its place is wanted.
 //
+// Ids for datagrams (PortSpace::kUdp) ask for a QP and get it, without a connection.
+//
 // A message's starting PSN is the one at which its sender receives. So an end sends from the peer's, and
 // receives from its own.
 //
@@ -42,6 +44,9 @@ inline constexpr Limits kCreated{16384, 4096};    // by a program
 inline constexpr Limits kRequested{12288, 3072};  // by a peer, for the program whose listener it asks
 inline constexpr std::uint32_t kBacklogMax = 1024;
 
+// The Q_Key of all QPs whose ids are for datagrams, as in the kernel.
+inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;
+
 struct Options {
   std::vector<Gid> addresses;  // of the adapter; programs may bind IPv4 and IPv6 addresses among them
   std::uint64_t ca_guid = 0;
@@ -65,9 +70,12 @@ enum class EventType : std::uint8_t {
 struct Event {
   EventType type{};
   Handle id = 0;
-  Handle listener = 0;      // of kConnectRequest
-  std::int32_t status = 0;  // kRejected: the reason; else 0 or a negative errno value
-  Parameters peer;          // its responder resources are this end's initiator depth, and the reverse
+  Handle listener = 0;  // of kConnectRequest
+  PortSpace space{};    // of the id
+  // kRejected: the reason; kUnreachable of an id for datagrams: the peer's SidrStatus, if it has answered;
+  // else 0 or a negative errno value.
+  std::int32_t status = 0;
+  Parameters peer;  // its responder resources are this end's initiator depth, and the reverse
   std::vector<std::byte> private_data;
 };
 
@@ -99,7 +107,7 @@ class Manager {
   // --- Commands of programs. Errors carry the errno value that the kernel gives. ---
 
   // ENOMEM: the program, or all programs together, have as many connections as kCreated allows.
-  Result<Handle> create(Program program);
+  Result<Handle> create(Program program, PortSpace space = PortSpace::kTcp);
   // Ends the connection, or refuses it, and with a listener all requests that the program was not told of.
   // Events of these ids that the caller has not handed out yet are void.
   Result<> destroy(Handle id, Instant now);
@@ -163,6 +171,7 @@ class Manager {
   void release_port(Handle id, Connection& connection);
   void refuse_pending(Connection& listener, Instant now);
   void end(Handle id, Connection& connection, Instant now);
+  void end_connection(Handle id, Connection& connection, Instant now);
   void give_comm_id(Handle id, Connection& connection);
 
   void send(const Connection& connection, const Body& body);
@@ -192,13 +201,26 @@ class Manager {
   void on(const Origin& origin, const Rtu& rtu);
   void on(const Origin& origin, const Dreq& dreq);
   void on(const Origin& origin, const Drep& drep);
+  std::optional<Found> by_local_id(PortSpace space, const Gid& from, std::uint32_t local_id);
   std::optional<Found> by_comm_id(const Gid& from, std::uint32_t local_id, std::uint32_t remote_id);
-  std::optional<Found> listener_of(const Endpoint& local);
+  std::optional<Found> listener_of(PortSpace space, const Endpoint& local);
   void on_duplicate(const Req& req, Connection& connection);
   void answer(const Origin& origin, const Body& body);
   void refuse(const Origin& origin, const Req& req, Reason reason);
   void try_parked(std::uint16_t port);
   void refuse_parked(Instant now);
+
+  // --- datagram_ids.cc ---
+  Result<> ask_for_qp(Handle id, Connection& connection, std::span<const std::byte> private_data,
+                      Instant now);
+  Result<> give_qp(Handle id, Connection& connection, std::uint32_t qpn,
+                   std::span<const std::byte> private_data, Instant now);
+  Result<> refuse_qp(Handle id, Connection& connection, std::span<const std::byte> private_data, Instant now);
+  void answer_request(Handle id, Connection& connection, SidrRep rep, State next, Instant now);
+  void end_request(Handle id, Connection& connection, State next);
+  void end_datagram_id(Handle id, Connection& connection, Instant now);
+  void on(const Origin& origin, const SidrReq& req);
+  void on(const Origin& origin, const SidrRep& rep);
 
   Options options_;
   // What a program pays for.
@@ -214,9 +236,10 @@ class Manager {
   Handle next_handle_ = 1;
   std::uint16_t next_port_;
   std::multimap<std::uint16_t, Handle> ports_;
-  std::map<Endpoint, Handle> listeners_;
+  std::map<std::pair<PortSpace, Endpoint>, Handle> listeners_;
   std::unordered_map<std::uint32_t, Handle> by_comm_id_;  // this end's
   std::map<PeerKey, Handle> by_peer_id_;                  // of connections that peers asked for
+  std::map<PeerKey, Handle> by_peer_request_;             // of ids for datagrams that peers asked for
   std::map<PeerKey, Handle> by_peer_qpn_;
   std::set<std::pair<Instant, Handle>> timers_;
   ParkedRequests parked_;

@@ -39,21 +39,28 @@ void Manager::refuse(const Origin& origin, const Req& req, Reason reason) {
   answer(origin, rej);
 }
 
-// The connection that a message of `from` names. `remote_id` is the sender's own id.
-std::optional<Manager::Found> Manager::by_comm_id(const Gid& from, std::uint32_t local_id,
-                                                  std::uint32_t remote_id) {
+// What this end has given the number `local_id` towards `from`.
+std::optional<Manager::Found> Manager::by_local_id(PortSpace space, const Gid& from, std::uint32_t local_id) {
   const auto found = by_comm_id_.find(local_id);
   if (found == by_comm_id_.end()) return std::nullopt;
   Connection& connection = connections_.at(found->second);
-  const bool is_peer =
-      connection.remote.ip == from && (connection.remote_id == 0 || connection.remote_id == remote_id);
-  return is_peer ? std::optional(Found{found->second, &connection}) : std::nullopt;
+  if (connection.space != space || connection.remote.ip != from) return std::nullopt;
+  return Found{found->second, &connection};
+}
+
+// The connection that a message of `from` names. `remote_id` is the sender's own id.
+std::optional<Manager::Found> Manager::by_comm_id(const Gid& from, std::uint32_t local_id,
+                                                  std::uint32_t remote_id) {
+  const auto found = by_local_id(PortSpace::kTcp, from, local_id);
+  const bool is_its =
+      found && (found->connection->remote_id == 0 || found->connection->remote_id == remote_id);
+  return is_its ? found : std::nullopt;
 }
 
 // A port has one listener for each address, or one for all.
-std::optional<Manager::Found> Manager::listener_of(const Endpoint& local) {
-  auto found = listeners_.find(local);
-  if (found == listeners_.end()) found = listeners_.find({Gid{}, local.port});
+std::optional<Manager::Found> Manager::listener_of(PortSpace space, const Endpoint& local) {
+  auto found = listeners_.find({space, local});
+  if (found == listeners_.end()) found = listeners_.find({space, {Gid{}, local.port}});
   if (found == listeners_.end()) return std::nullopt;
   return Found{found->second, &connections_.at(found->second)};
 }
@@ -83,13 +90,13 @@ void Manager::on(const Origin& origin, const Req& req) {
   if (const auto known = by_peer_id_.find(peer_id); known != by_peer_id_.end())
     return on_duplicate(req, connections_.at(known->second));
 
-  const auto port = port_of_service(req.service_id);
+  const auto port = port_of_service(PortSpace::kTcp, req.service_id);
   const auto header = parse_ip_header(req.private_data);
   if (!port || !header || !is_own(header->destination)) return refuse(origin, req, Reason::kInvalidServiceId);
   if (req.service_type != kReliableConnected) return refuse(origin, req, Reason::kUnsupported);
   // A sender that lies about its address would have its answers sent to somebody else.
   if (header->source != origin.from || req.local_id == 0) return refuse(origin, req, Reason::kInvalidCommId);
-  const auto listener = listener_of({header->destination, *port});
+  const auto listener = listener_of(PortSpace::kTcp, {header->destination, *port});
   if (!listener) {
     const ParkedRequest request{origin.from, origin.to, origin.transaction, req, *port, origin.now};
     return parked_.park(request) ? void() : refuse(origin, req, Reason::kInvalidServiceId);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/ip_address.h"
+#include "base/mapped_address.h"
 #include "preload/wire.h"
 #include "pvrdma_run/adapter_socket.h"
 #include "pvrdma_run/background.h"
@@ -70,7 +71,7 @@ bool has_address(const std::string& folder, const std::string& text) {
     std::string gid;
     std::ifstream(each.path()) >> gid;
     const auto found = IpAddress::parse(gid);
-    if (address && found && *found == *address) return true;
+    if (address && found && mapped_address(*found) == mapped_address(*address)) return true;
   }
   return false;
 }

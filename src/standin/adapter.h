@@ -28,6 +28,8 @@ namespace pvrdma::standin {
 
 class OpenFile;
 
+inline constexpr std::uint8_t kPort = 1;  // an adapter's only one
+
 class Adapter {
  public:
   // Connects to the adapter's socket, starts the device and gives the port its GIDs: the link-local one of

@@ -11,11 +11,16 @@
 namespace pvrdma::standin {
 namespace {
 
-constexpr std::uint8_t kPort = 1;
 constexpr std::uint8_t kVendorOption = 35;  // a reason of a REJ that programs may give, too
 
 Failure too_short() {
   return fail(EINVAL, "the command is shorter than its struct");
+}
+
+std::optional<cm::PortSpace> space_of(const rdma_ucm_create_id& request) {
+  if (request.ps == RDMA_PS_TCP && request.qp_type == IBV_QPT_RC) return cm::PortSpace::kTcp;
+  if (request.ps == RDMA_PS_UDP && request.qp_type == IBV_QPT_UD) return cm::PortSpace::kUdp;
+  return std::nullopt;
 }
 
 // Nothing: neither IPv4 nor IPv6.
@@ -85,11 +90,13 @@ ib_user_path_rec path_of(const cm::Connection& connection) {
 Result<> CmFile::create_id(const CmCommand& command, UverbsAnswer& answer) {
   rdma_ucm_create_id request;
   if (!command.read(request)) return too_short();
-  if (request.ps != RDMA_PS_TCP || request.qp_type != IBV_QPT_RC)
+  const auto space = space_of(request);
+  if (!space)
     return fail(EPROTONOSUPPORT,
-                fmt::format("port space {:#x}: only connections by RC (RDMA_PS_TCP) are known",
-                            static_cast<std::uint16_t>(request.ps)));
-  const auto made = manager().create(owner_.program);
+                fmt::format("port space {:#x} with QPs of type {}: only RDMA_PS_TCP with RC and RDMA_PS_UDP "
+                            "with UD are known",
+                            static_cast<std::uint16_t>(request.ps), static_cast<int>(request.qp_type)));
+  const auto made = manager().create(owner_.program, *space);
   if (!made) return Failure(made.error());
   ids_[*made] = {.uid = request.uid};
   service_.set_owner(*made, this);
@@ -186,7 +193,9 @@ Result<> CmFile::connect(const CmCommand& command) {
   if (!id) return Failure(id.error());
   if (!(*id)->has_route || request.conn_param.valid == 0)
     return fail(EINVAL, "the id is in no state to connect");
-  if (auto checked = check_qp(request.conn_param); !checked) return checked;
+  const cm::Connection* const connection = manager().find(request.id);
+  const bool names_qp = connection == nullptr || connection->space == cm::PortSpace::kTcp;
+  if (auto checked = names_qp ? check_qp(request.conn_param) : Result<>{}; !checked) return checked;
   return manager().connect(request.id, parameters_of(request.conn_param), private_data_of(request.conn_param),
                            Instant::now());
 }
@@ -240,9 +249,17 @@ Result<> CmFile::init_qp_attr(const CmCommand& command, UverbsAnswer& answer) {
   const cm::Connection* const connection = manager().find(request.id);
   if (connection == nullptr || connection->local.ip == cm::Gid{})
     return fail(EINVAL, "the id has no address of the adapter yet");
-  const auto attributes = manager().qp_attributes(request.id);
+  answer.response_address = request.response;
   ib_uverbs_qp_attr out{};
   out.qp_state = request.qp_state;
+  if (connection->space == cm::PortSpace::kUdp) {  // in all states, as in the kernel
+    out.qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+    out.port_num = kPort;
+    out.qkey = cm::kUdpQkey;
+    answer.put(command, out);
+    return {};
+  }
+  const auto attributes = manager().qp_attributes(request.id);
   switch (request.qp_state) {
     case IBV_QPS_INIT:
       out.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -261,13 +278,7 @@ Result<> CmFile::init_qp_attr(const CmCommand& command, UverbsAnswer& answer) {
       out.dest_qp_num = attributes->remote_qpn;
       out.rq_psn = attributes->rq_psn;
       out.max_dest_rd_atomic = attributes->max_dest_rd_atomic;
-      std::copy(attributes->remote.begin(), attributes->remote.end(), out.ah_attr.grh.dgid);
-      const auto& gids = service_.adapter().gids();
-      out.ah_attr.grh.sgid_index =
-          static_cast<std::uint8_t>(std::ranges::find(gids, abi::Gid{attributes->local}) - gids.begin());
-      out.ah_attr.grh.hop_limit = cm::kHopLimit;
-      out.ah_attr.is_global = 1;
-      out.ah_attr.port_num = kPort;
+      out.ah_attr = address_handle(attributes->local, attributes->remote);
       break;
     }
     case IBV_QPS_RTS:
@@ -283,7 +294,6 @@ Result<> CmFile::init_qp_attr(const CmCommand& command, UverbsAnswer& answer) {
     default:
       return fail(EINVAL, fmt::format("there are no attributes for QP state {}", request.qp_state));
   }
-  answer.response_address = request.response;
   answer.put(command, out);
   return {};
 }

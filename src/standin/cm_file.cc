@@ -27,6 +27,15 @@ std::uint32_t number_of(cm::EventType type) {
   return kCmConnectError;
 }
 
+// `Param` is a union's member that ends with private data.
+template <typename Param>
+void copy_private_data(const cm::Event& event, Param& param) {
+  param.private_data_len =
+      static_cast<std::uint8_t>(std::min(event.private_data.size(), sizeof(param.private_data) - 1));
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(event.private_data.data()), param.private_data_len,
+              param.private_data);
+}
+
 rdma_ucm_conn_param param_of(const cm::Event& event) {
   rdma_ucm_conn_param param{};
   param.qp_num = event.peer.qpn;
@@ -36,10 +45,7 @@ rdma_ucm_conn_param param_of(const cm::Event& event) {
   param.retry_count = event.peer.retry_count;
   param.rnr_retry_count = event.peer.rnr_retry;
   param.srq = event.peer.srq ? 1 : 0;
-  param.private_data_len =
-      static_cast<std::uint8_t>(std::min(event.private_data.size(), sizeof(param.private_data) - 1));
-  std::copy_n(reinterpret_cast<const std::uint8_t*>(event.private_data.data()), param.private_data_len,
-              param.private_data);
+  copy_private_data(event, param);
   return param;
 }
 
@@ -141,8 +147,34 @@ void CmFile::put(cm::Event event) {
   waiting.answer.id = event.id;
   waiting.answer.event = number_of(event.type);
   waiting.answer.status = static_cast<std::uint32_t>(event.status);
-  waiting.answer.param.conn = param_of(event);
+  if (event.space == cm::PortSpace::kUdp) {
+    waiting.answer.param.ud = ud_param_of(event);
+  } else {
+    waiting.answer.param.conn = param_of(event);
+  }
   queue(waiting);
+}
+
+ib_uverbs_ah_attr CmFile::address_handle(const cm::Gid& local, const cm::Gid& remote) const {
+  ib_uverbs_ah_attr out{};
+  std::copy(remote.begin(), remote.end(), out.grh.dgid);
+  const auto& gids = service_.adapter().gids();
+  out.grh.sgid_index = static_cast<std::uint8_t>(std::ranges::find(gids, abi::Gid{local}) - gids.begin());
+  out.grh.hop_limit = cm::kHopLimit;
+  out.is_global = 1;
+  out.port_num = kPort;
+  return out;
+}
+
+rdma_ucm_ud_param CmFile::ud_param_of(const cm::Event& event) const {
+  rdma_ucm_ud_param param{};
+  copy_private_data(event, param);
+  if (event.type != cm::EventType::kEstablished) return param;
+  param.qp_num = event.peer.qpn;
+  param.qkey = event.peer.qkey;
+  if (const cm::Connection* const connection = manager().find(event.id))
+    param.ah_attr = address_handle(connection->local.ip, connection->remote.ip);
+  return param;
 }
 
 Result<> CmFile::get_event(const CmCommand& command, UverbsAnswer& answer) {

@@ -89,6 +89,8 @@ class CmFile {
   Result<> get_event(const CmCommand& command, UverbsAnswer& answer);
   Result<Id*> id_of(cm::Handle handle);
   void put_simple(cm::Handle handle, std::uint32_t event);
+  ib_uverbs_ah_attr address_handle(const cm::Gid& local, const cm::Gid& remote) const;
+  rdma_ucm_ud_param ud_param_of(const cm::Event& event) const;
   void queue(Waiting waiting);
   void drop_events_of(cm::Handle handle);
   cm::Manager& manager() const { return service_.manager(); }

@@ -11,7 +11,6 @@
 namespace pvrdma::standin {
 namespace {
 
-constexpr std::uint8_t kPort = 1;
 constexpr std::uint8_t kLinkLayerEthernet = 2;
 // ib_device_cap_flags that Linux's driver adds to the device's.
 constexpr std::uint32_t kPortActiveEvent = 1u << 10;

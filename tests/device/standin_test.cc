@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <fstream>
+#include <infiniband/verbs.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -256,12 +257,62 @@ TEST_P(StandInTest, RefusesBadCommandsOfConnections) {
   EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_CONNECT, get).header.error, EINVAL) << "too short";
   EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_RESOLVE_ADDR, get).header.error, ENOSYS);
   EXPECT_EQ(program.wire.cm_command(file + 1, RDMA_USER_CM_CMD_GET_EVENT, get).header.error, EBADF);
-  EXPECT_EQ(program.wire
-                .cm_command(file, RDMA_USER_CM_CMD_CREATE_ID,
-                            rdma_ucm_create_id{
-                                .uid = 1, .response = 8, .ps = RDMA_PS_UDP, .qp_type = 4, .reserved = {}})
-                .header.error,
-            EPROTONOSUPPORT);
+  rdma_ucm_create_id create{
+      .uid = 1, .response = 8, .ps = RDMA_PS_IPOIB, .qp_type = IBV_QPT_UD, .reserved = {}};
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_CREATE_ID, create).header.error, EPROTONOSUPPORT);
+  create.ps = RDMA_PS_TCP;
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_CREATE_ID, create).header.error, EPROTONOSUPPORT);
+  const rdma_ucm_join_mcast join{};
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_JOIN_MCAST, join).header.error, EOPNOTSUPP);
+}
+
+TEST_P(StandInTest, GivesIdsForDatagramsTheQpOfAService) {
+  Program program(standin_.folder());
+  const std::uint32_t file = program.wire.open_cm_file();
+  const auto make = [&](std::uint64_t uid) {
+    const rdma_ucm_create_id create{
+        .uid = uid, .response = 8, .ps = RDMA_PS_UDP, .qp_type = IBV_QPT_UD, .reserved = {}};
+    return program.wire.cm_command(file, RDMA_USER_CM_CMD_CREATE_ID, create).as<rdma_ucm_create_id_resp>().id;
+  };
+  const std::uint32_t server = make(1);
+  rdma_ucm_bind_ip bind{};
+  bind.id = server;
+  bind.addr = ipv4_of("10.99.0.1");
+  ASSERT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_BIND_IP, bind).header.error, 0);
+  const rdma_ucm_listen listen{.id = server, .backlog = 4};
+  ASSERT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+  const std::uint32_t client = make(2);
+  resolve_address(program, file, client, "10.99.0.1");
+  resolve_route(program, file, client);
+  ASSERT_EQ(connect_id(program, file, client, 0), 0) << "the client's QP has no meaning here";
+
+  const auto request = wait_for_connection_event(program, file, standin::kCmConnectRequest);
+  EXPECT_EQ(request.param.ud.private_data_len, cm::kUserSidrReqBytes);
+  const auto cq = program.create_cq();
+  const auto qp = program.create_qp(cq.handle);
+  rdma_ucm_accept accept{};
+  accept.uid = 3;
+  accept.id = request.id;
+  accept.conn_param.valid = 1;
+  accept.conn_param.qp_num = qp.qpn + 1;
+  EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_ACCEPT, accept).header.error, EINVAL)
+      << "no QP of the process";
+  accept.conn_param.qp_num = qp.qpn;
+  ASSERT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_ACCEPT, accept).header.error, 0);
+
+  const auto answer = wait_for_connection_event(program, file, standin::kCmEstablished);
+  EXPECT_EQ(answer.uid, 2u);
+  EXPECT_EQ(answer.param.ud.qp_num, qp.qpn);
+  EXPECT_EQ(answer.param.ud.qkey, cm::kUdpQkey);
+  EXPECT_EQ(std::memcmp(answer.param.ud.ah_attr.grh.dgid, gid_.raw.data(), gid_.raw.size()), 0);
+  EXPECT_EQ(answer.param.ud.ah_attr.grh.sgid_index, 1);
+  EXPECT_EQ(answer.param.ud.ah_attr.is_global, 1);
+
+  const rdma_ucm_init_qp_attr init{.response = 8, .id = client, .qp_state = IBV_QPS_INIT};
+  const auto attributes =
+      program.wire.cm_command(file, RDMA_USER_CM_CMD_INIT_QP_ATTR, init).as<ib_uverbs_qp_attr>();
+  EXPECT_EQ(attributes.qkey, cm::kUdpQkey);
+  EXPECT_TRUE(attributes.qp_attr_mask & IBV_QP_QKEY);
 }
 
 TEST_P(StandInTest, RefusesHandlesOfAnotherProcess) {

@@ -67,6 +67,13 @@ def test_adapter_of_a_configured_daemon(shared_machine: Machine) -> None:
     assert f"the daemon at {api} has no adapter db-7" in missing.stdout
 
 
+def test_chosen_addresses(machine: Machine) -> None:
+    """They are GIDs, when the stand-in starts and when it runs already."""
+    for _ in range(2):
+        shown = machine.run("--address", "192.0.2.1", "--address", "2001:db8::1", "ibv_devinfo", "-v", node=None)
+        assert "::ffff:192.0.2.1" in shown.stdout and "2001:db8::1" in shown.stdout, shown.stdout
+
+
 def test_environment_for_a_shell(shared_machine: Machine) -> None:
     exports = shared_machine.run("--env")
     assert exports.returncode == 0, exports.stdout

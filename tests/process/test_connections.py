@@ -38,7 +38,9 @@ def _connect(machine: Machine, server: list[str], client: list[str], nodes: tupl
 
 
 def _is_refusal(output: str) -> bool:
-    return any(each in output for each in ("RDMA_CM_EVENT_REJECTED", "REJECTED", "Connection refused", "Unexpected CM event"))
+    refusals = ("RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_UNREACHABLE, error: 1\n", "REJECTED", "Connection refused",
+                "Unexpected CM event")
+    return any(each in output for each in refusals)
 
 
 @both_ways
@@ -50,10 +52,33 @@ def test_rping(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> No
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10, client
 
 
-def test_datagrams_are_refused(shared_machine: Machine) -> None:
-    """The manager knows connections only, and says so."""
-    done = shared_machine.run("udaddy")
-    assert done.returncode != 0 and "Protocol not supported" in done.stdout, done.stdout
+@both_ways
+def test_rping_over_ipv6(machine: Machine, nodes: tuple[int, int]) -> None:
+    for node in (0, 1):
+        machine.run("--start", "--node", str(node), "--address", _address(node), "--address", f"fd00:99::{node + 1}", node=None)
+    address = f"fd00:99::{nodes[0] + 1}"
+    output, client = _connect(machine, ["rping", "-s", "-V", "-C", "10", "-a", address],
+                              ["rping", "-c", "-v", "-V", "-C", "10", "-a", address], nodes)
+    assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10 and "DISCONNECT EVENT" in output, (output, client)
+
+
+@both_ways
+def test_udaddy(shared_machine: Machine, nodes: tuple[int, int]) -> None:
+    """Datagrams: the client asks for the server's QP."""
+    server, client = (["udaddy", flag, _address(nodes[0]), "-c", "1", "-C", "50", "-S", "500"] for flag in ("-b", "-s"))
+    outputs = _connect(shared_machine, server, client, nodes)
+    assert all("return status 0" in each for each in outputs), outputs
+
+
+def test_nobody_listens_for_datagrams(shared_machine: Machine) -> None:
+    """As a kernel says it: unreachable, with the status "unsupported"."""
+    done = shared_machine.run("udaddy", "-c", "1", "-s", _address(1))
+    assert done.returncode != 0 and "RDMA_CM_EVENT_UNREACHABLE, error: 1\n" in done.stdout, done.stdout
+
+
+def test_multicast_is_refused(shared_machine: Machine) -> None:
+    done = shared_machine.run("mckey", "-b", _address(0), "-m", "239.1.1.1")
+    assert done.returncode != 0 and "Operation not supported" in done.stdout, done.stdout
 
 
 @both_ways
@@ -64,9 +89,9 @@ def test_ucmatose(shared_machine: Machine, port: str, nodes: tuple[int, int]) ->
     assert "return status 0" in output and "return status 0" in client, (output, client)
 
 
-@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_lat"])
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_lat", "ib_send_bw -c UD"])
 def test_perftest_by_connections(shared_machine: Machine, port: str, program: str) -> None:
-    command = [program, "-R", "-F", "-p", port, "-n", "200"]
+    command = [*program.split(), "-R", "-F", "-p", port, "-n", "200"]
     _, output = _connect(shared_machine, command, [*command, _address(0)], (0, 1))
     assert re.search(r"^ *\d+ +\d+(\s+[\d.]+){3}", output, re.MULTILINE), output
 

@@ -18,6 +18,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "tools")]
 
 from harness.cluster import Cluster, Setup  # noqa: E402  (the path above comes first)
 from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
+from harness.mixed import Mixed  # noqa: E402
 from harness.pairing import Pairing  # noqa: E402
 
 _Kind = TypeVar("_Kind")
@@ -136,6 +137,22 @@ def pair(request: pytest.FixtureRequest, setup: Setup, shared_pair: Shared[Setup
     """Two VMs that many tests share. A test may restart them, or continue them in other QEMUs, but must leave both
     ready for use, with their drivers and addresses as it found them. A failed test may leave them in any state."""
     with shared_pair.lent(setup, request.session) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def shared_mixed() -> Iterator[Shared[Setup]]:
+    """What is behind `mixed`."""
+    shared = Shared("mixed", Mixed)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def mixed(request: pytest.FixtureRequest, setup: Setup, shared_mixed: Shared[Setup]) -> Iterator[Mixed]:
+    """A VM and programs without a VM, which several tests share like `pair`."""
+    with shared_mixed.lent(setup, request.session) as cluster:
+        assert isinstance(cluster, Mixed)
         yield cluster
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from harness.channel import GuestLost, GuestTimeout, Result
+from harness.process_node import ProcessNode
 from harness.vm import Job, Vm
 
 _LISTEN_GUARD_S = 20
@@ -47,7 +48,7 @@ def name(case: Case) -> str:
     return case.name.replace(" ", "_")
 
 
-def run(case: Case, server: Vm, client: Vm, end_file: str = "") -> tuple[Result, Result]:
+def run(case: Case, server: Vm, client: Vm | ProcessNode, end_file: str = "") -> tuple[Result, Result]:
     """Runs the case. AssertionError with both outputs if a side fails. Returns (server's, client's) result. `end_file` is
     for loads."""
     values = {"server": server.address, "server6": server.address6, "local6": server.link_local, "end": end_file}
@@ -97,7 +98,7 @@ def under_way(case: Case, server: Vm, client: Vm) -> Iterator[Future[tuple[Resul
         load.result()
 
 
-def _problem(case: Case, vm: Vm, command: str, result: Result, patterns: tuple[str, ...]) -> str:
+def _problem(case: Case, vm: Vm | ProcessNode, command: str, result: Result, patterns: tuple[str, ...]) -> str:
     """What is wrong with a side's result; empty if it is correct."""
     missing = [pattern for pattern in patterns if not re.search(pattern, result.output, re.MULTILINE)]
     if result.exit_code == 0 and not missing:

@@ -1,0 +1,104 @@
+"""Programs of this machine that use an adapter of the daemon without a VM (`pvrdma-run`), in the place of a VM in tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from harness import as_unit, process
+from harness.channel import GuestTimeout, Result
+from harness.daemon import Adapter, Daemon, binary
+from harness.vm import DEVICE
+
+_GUARD_S = 60
+_POLL_S = 0.05
+
+
+class ProcessJob:
+    """A command that runs as the daemon's user, with everything that it starts."""
+
+    def __init__(self, command: str, words: list[str], environment: dict[str, str], log: Path) -> None:
+        self.command = command
+        self._log = log
+        self._process = process.start(words, log, environment)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def wait(self, timeout_s: float = _GUARD_S) -> Result:
+        """Its result. On timeout it is killed, and GuestTimeout has its output."""
+        try:
+            exit_code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired as timeout:
+            self.kill()
+            raise GuestTimeout(f"'{self.command}' still ran after {timeout_s:g} s; it had printed:\n{self.output_so_far()}") from timeout
+        return Result(exit_code, self.output_so_far())
+
+    def output_so_far(self) -> str:
+        """Its output up to now."""
+        return self._log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """kill -9 of the command and everything that it started."""
+        if not self.done:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class ProcessNode:
+    """The programs of one adapter, with the addresses `address` and `address6`. Has what cases need of a VM."""
+
+    rdma_device = DEVICE
+    running = True
+
+    def __init__(self, daemon: Daemon, adapter: Adapter, address: str, address6: str, logs: Path) -> None:
+        self.name = adapter.name
+        self.mac = adapter.mac
+        self.address = address
+        self.address6 = address6
+        self._logs = logs
+        self._jobs: list[ProcessJob] = []
+        # Paths of UNIX sockets are short, so the logs' folder is too deep.
+        self._runtime = Path(tempfile.mkdtemp(prefix="pvrdma-", dir="/tmp"))
+        as_unit.give_folder(self._runtime)
+        self._environment = {"XDG_RUNTIME_DIR": str(self._runtime), "HOME": str(self._runtime), "PVRDMA_LOG": "1"}
+        self._place = [str(binary("pvrdma-run", "src/pvrdma_run")), "--daemon", str(daemon.api), "--adapter", adapter.name,
+                       "--address", address, "--address", address6]
+        started = self._start("--start").wait()
+        assert started.exit_code == 0, started.output
+
+    @property
+    def standin_log(self) -> Path:
+        """What the adapter's stand-in has logged."""
+        return self._runtime / "pvrdma" / f"adapter-{self.name}.standin" / "standin.log"
+
+    def start_job(self, command: str) -> ProcessJob:
+        """Starts a shell command and returns at once. Any number can run at the same time."""
+        return self._start("sh", "-c", f"exec {command}")
+
+    def run(self, command: str, timeout_s: float = _GUARD_S) -> Result:
+        """Runs a shell command to its end."""
+        return self.start_job(command).wait(timeout_s)
+
+    def close(self) -> None:
+        """Ends its programs and its stand-in. Keeps the stand-in's log."""
+        for job in self._jobs:
+            job.kill()
+        words = [*as_unit.as_its_user(), self._place[0], "--stop"]
+        ProcessJob("pvrdma-run --stop", words, self._environment, self._logs / f"{self.name}.stop").wait()
+        if self.standin_log.exists():
+            shutil.copy(self.standin_log, self._logs / f"{self.name}.standin")
+        shutil.rmtree(self._runtime)
+
+    def _start(self, *command: str) -> ProcessJob:
+        words = [*as_unit.as_its_user(), *self._place, *command]
+        job = ProcessJob(" ".join(command), words, self._environment, self._logs / f"{self.name}.{len(self._jobs)}")
+        self._jobs.append(job)
+        return job
