@@ -88,7 +88,7 @@ static void exchange_pages(void* argument) {
   // The job may lie in the pages whose writers are stopped, so it is not written before they go on.
   int error = stop_writers(job->at, job->bytes, &writers);
   if (error == 0) {
-    memcpy(fresh, (const void*)job->at, job->bytes);  // NOLINT
+    raw_copy(fresh, (const void*)job->at, job->bytes);  // NOLINT
     const bool plain = job->protection == (PROT_READ | PROT_WRITE);
     if ((!plain && raw_mprotect(fresh, job->bytes, job->protection) != 0) ||
         !raw_mremap_over(fresh, job->bytes, job->at)) {
