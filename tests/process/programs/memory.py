@@ -246,6 +246,58 @@ def refused(pd: PD) -> None:
             raise AssertionError(f"{address:#x} was registered")
 
 
+def file_stays_shared(pd: PD) -> None:
+    """Memory that the program shares by a file is the same for its children, before and after its deregistration."""
+    file = os.memfd_create("program")
+    os.ftruncate(file, BYTES)
+    address = libc.mmap(0, BYTES, 3, mmap.MAP_SHARED, file, 0)
+    region = MR(pd, BYTES, ACCESS, address=address)
+    for text_of_child in (b"first", b"again"):
+        child = os.fork()
+        if child == 0:
+            ctypes.memmove(address, text_of_child, 5)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert text(address) == os.pread(file, 5, 0) == text_of_child
+        region.close()
+
+
+def files_refused(pd: PD) -> None:
+    """A memory file that cannot be written to, and one file too many."""
+    path = f"/dev/shm/pvrdma-test-{os.getpid()}"
+    for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+        file = os.open(path, flags)
+        if flags == os.O_RDONLY:
+            os.unlink(path)
+            address = libc.mmap(0, BYTES, mmap.PROT_READ, mmap.MAP_SHARED, file, 0)
+            expect_refusal(pd, address, errno.EFAULT)
+        else:
+            os.ftruncate(file, BYTES)
+        os.close(file)
+    regions = []
+    for _ in range(32):
+        regions.append(MR(pd, BYTES, ACCESS, address=map_file()))
+    expect_refusal(pd, map_file(), errno.ENOMEM)
+    for region in regions:
+        region.close()
+
+
+def map_file() -> int:
+    """Leaves the descriptor open."""
+    file = os.memfd_create("program")
+    os.ftruncate(file, BYTES)
+    return libc.mmap(0, BYTES, 3, mmap.MAP_SHARED, file, 0)
+
+
+def expect_refusal(pd: PD, address: int, code: int) -> None:
+    try:
+        MR(pd, BYTES, e.IBV_ACCESS_REMOTE_READ, address=address)
+    except Exception as error:
+        assert error.error_code == code, error
+    else:
+        raise AssertionError(f"{address:#x} was registered")
+
+
 def other_threads(pd: PD) -> None:
     """Stores of another thread are not lost while memory is registered and deregistered. The thread changes all bytes in one
     long call, because verbs calls of pyverbs let no other thread of Python run. It comes to the registered half late."""
