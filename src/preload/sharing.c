@@ -48,7 +48,7 @@ static bool add_part(const struct mapping* mapping, void* context) {
     parts->error = EFAULT;
   } else if (parts->count == kPartsMax) {
     parts->error = ENOMEM;
-  } else if (mapping->special || !(mapping->protection & PROT_READ)) {
+  } else if (!is_shared && (mapping->special || !(mapping->protection & PROT_READ))) {
     parts->error = EFAULT;
   } else if (is_of_file) {
     parts->error = file_window(mapping, offset + (end - start), &window);

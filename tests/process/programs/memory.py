@@ -20,6 +20,7 @@ libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
 libc.memfrob.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 BYTES = 4 * mmap.PAGESIZE
@@ -58,6 +59,26 @@ def fork(pd: PD) -> None:
             os._exit(0 if ok else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert text(address) == b"first"
+
+
+def fork_with_memory_that_nothing_may_read(pd: PD) -> None:
+    """Registered memory without PROT_READ is copied for the child, too, and so is what lies above it."""
+    lower, upper = sorted((map_memory(), map_memory()))
+    for address in (lower, upper):
+        ctypes.memmove(address, b"first", 5)
+    with MR(pd, BYTES, ACCESS, address=lower), MR(pd, BYTES, ACCESS, address=upper):
+        assert libc.mprotect(lower, BYTES, 0) == 0
+        child = os.fork()
+        if child == 0:
+            ctypes.memmove(upper, b"child", 5)
+            libc.mprotect(lower, BYTES, mmap.PROT_READ | mmap.PROT_WRITE)
+            ok = text(lower) == b"first"
+            ctypes.memmove(lower, b"child", 5)
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert text(upper) == b"first"
+        assert libc.mprotect(lower, BYTES, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+        assert text(lower) == b"first"
 
 
 def fork_that_goes_on(pd: PD) -> None:
