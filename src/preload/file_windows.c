@@ -8,6 +8,7 @@
 
 #include "preload/channel.h"
 #include "preload/memory_file.h"
+#include "preload/own_file.h"
 #include "preload/raw.h"
 
 enum {
@@ -15,10 +16,10 @@ enum {
   kEntriesBytes = 4096,
 };
 
-// The daemon maps the file, so no other one gets its inode number.
+// The daemon maps the file, so no other one gets its inode number. The descriptor stays open, because closing
+// it would end the program's POSIX locks of the file.
 static struct file_window {
-  dev_t device;
-  ino_t inode;
+  struct own_file file;
   uint64_t bytes;
   uint32_t number;  // the stand-in's
 } windows[kFileWindowsMax];
@@ -42,8 +43,18 @@ static bool can_be_a_window(int fd, const struct mapping* mapping, struct stat* 
          syscall(SYS_fcntl, fd, F_GET_SEALS) >= 0 && (syscall(SYS_fcntl, fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
-// Returns one of the program's descriptors, which stays its own, or -1.
-static int find_open(const struct mapping* mapping, struct stat* status) {
+// Returns a new descriptor of the file, or -1. Another thread may close the program's one at any time, and open
+// another file by its number.
+static int copy_of(int fd, const struct mapping* mapping, struct stat* status) {
+  if (!can_be_a_window(fd, mapping, status)) return -1;
+  const int copy = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0 || can_be_a_window(copy, mapping, status)) return copy;
+  raw_close(copy);
+  return -1;
+}
+
+// Returns a new descriptor of the file by one that the program has, or -1.
+static int copy_open(const struct mapping* mapping, struct stat* status) {
   const int folder = raw_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (folder < 0) return -1;
   int found = -1;
@@ -54,7 +65,7 @@ static int find_open(const struct mapping* mapping, struct stat* status) {
       const struct entry* const entry = (const void*)(entries + at);
       at += entry->bytes;
       const int fd = entry->name[0] == '.' ? -1 : atoi(entry->name);
-      if (fd >= 0 && can_be_a_window(fd, mapping, status)) found = fd;
+      if (fd >= 0) found = copy_of(fd, mapping, status);
     }
   }
   raw_close(folder);
@@ -73,6 +84,7 @@ static int open_by_name(const struct mapping* mapping, struct stat* status) {
   return -1;
 }
 
+// The window keeps the descriptor if there is no error.
 static int add_window(int fd, const struct mapping* mapping, uint64_t bytes, uint32_t* number) {
   if (window_count == kFileWindowsMax) {
     log_line(true, "memory of more than %d shared files cannot be registered in the life of a process",
@@ -88,29 +100,33 @@ static int add_window(int fd, const struct mapping* mapping, uint64_t bytes, uin
     return error;
   }
   *number = (uint32_t)exchange->answer.value;
-  windows[window_count++] = (struct file_window){
-      .device = mapping->device, .inode = mapping->inode, .bytes = bytes, .number = *number};
+  windows[window_count++] =
+      (struct file_window){.file = {.fd = fd, .device = mapping->device, .inode = mapping->inode},
+                           .bytes = bytes,
+                           .number = *number};
   return 0;
 }
 
 int file_window(const struct mapping* mapping, uint64_t end, uint32_t* number) {
   for (unsigned i = 0; i < window_count; ++i) {
     const struct file_window* const window = &windows[i];
-    if (window->device != mapping->device || window->inode != mapping->inode || window->bytes < end) continue;
+    if (window->file.device != mapping->device || window->file.inode != mapping->inode ||
+        window->bytes < end) {
+      continue;
+    }
     *number = window->number;
     return 0;
   }
   struct stat status;
-  int fd = find_open(mapping, &status);
-  const bool is_own = fd < 0;
-  if (is_own) fd = open_by_name(mapping, &status);
+  int fd = copy_open(mapping, &status);
+  if (fd < 0) fd = open_by_name(mapping, &status);
   if (fd < 0) return EFAULT;
   const uint64_t bytes = (uint64_t)status.st_size / kPageBytes * kPageBytes;
   const int error = bytes < end ? EFAULT : add_window(fd, mapping, bytes, number);
-  if (is_own) raw_close(fd);
+  if (error != 0) raw_close(fd);
   return error;
 }
 
 void file_windows_forget(void) {
-  window_count = 0;
+  while (window_count > 0) own_file_close(&windows[--window_count].file);
 }

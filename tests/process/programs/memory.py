@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import signal
@@ -281,6 +282,24 @@ def file_stays_shared(pd: PD) -> None:
         assert os.waitpid(child, 0)[1] == 0
         assert text(address) == os.pread(file, 5, 0) == text_of_child
         region.close()
+
+
+def file_keeps_its_locks(pd: PD) -> None:
+    """A process loses its POSIX locks of a file when it closes any descriptor of it. Registering does not do that."""
+    path = f"/dev/shm/pvrdma-test-{os.getpid()}"
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.ftruncate(file, BYTES)
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    MR(pd, BYTES, ACCESS, address=libc.mmap(0, BYTES, 3, mmap.MAP_SHARED, file, 0)).close()
+    child = os.fork()
+    if child == 0:
+        os.unlink(path)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0, "the child has locked its parent's file"
 
 
 def files_refused(pd: PD) -> None:
