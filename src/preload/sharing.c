@@ -44,9 +44,8 @@ static bool add_part(const struct mapping* mapping, void* context) {
   const bool is_shared = memory_is_mapped_by(mapping);
   const bool is_of_file = !is_shared && mapping->shared;
   uint32_t window = 0;
-  if (start != parts->covered) {
-    parts->error = EFAULT;
-  } else if (parts->count == kPartsMax) {
+  if (start != parts->covered) return false;  // there is a hole
+  if (parts->count == kPartsMax) {
     parts->error = ENOMEM;
   } else if (!is_shared && (mapping->special || !(mapping->protection & PROT_READ))) {
     parts->error = EFAULT;
@@ -168,7 +167,10 @@ int share_range(uintptr_t start, uint64_t length, struct run_list* list) {
   if (error != 0) return error;
   error = visit_mappings(parts.start, parts.end, add_part, &parts);
   if (error == 0) error = parts.error;
-  if (error == 0 && parts.covered != parts.end) error = EFAULT;
+  if (error == 0 && parts.covered != parts.end) {
+    log_line(false, "memory at %#lx cannot be registered: nothing is mapped there", parts.covered);
+    error = EFAULT;
+  }
   for (size_t i = 0; i < parts.count && error == 0; ++i) error = share_part(&parts.list[i], list);
   drop_parts(&parts);
   return error;

@@ -15,11 +15,22 @@ PROGRAM = Path(__file__).parent / "programs/memory.py"
 @pytest.mark.parametrize(
     "case", ["fork", "fork_with_memory_that_nothing_may_read", "fork_that_goes_on", "fork_on_a_registered_stack", "map_again", "private_again", "closed_with_a_region",
              "descriptors_closed", "own_stack", "own_stack_beside_a_thread", "small_stack",
-             "child_by_vfork", "many", "refused", "refused_by_the_device", "file_stays_shared", "file_keeps_its_locks", "files_refused", "other_threads", "other_threads_in_a_container",
+             "child_by_vfork", "many", "refused_by_the_device", "file_stays_shared", "file_keeps_its_locks", "files_refused", "other_threads", "other_threads_in_a_container",
              "a_thread_that_cannot_be_stopped"])
 def test_memory(shared_machine: Machine, case: str) -> None:
     done = shared_machine.run("/usr/bin/python3", str(PROGRAM), case)
     assert done.returncode == 0 and "passed" in done.stdout, done.stdout
+
+
+def test_memory_refused(shared_machine: Machine) -> None:
+    """The log names the place, and the mapping that is there."""
+    done = shared_machine.run("/usr/bin/python3", str(PROGRAM), "refused")
+    assert done.returncode == 0, done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("0x") or "memory at" in line]
+    places, messages = lines[::2], lines[1::2]
+    assert len(places) == len(messages) == 3, done.stdout
+    for place, message, reason in zip(places, messages, ["nothing is mapped there", "nothing is mapped there", "/dev/zero (deleted)"]):
+        assert f"memory at {place} cannot be registered" in message and message.endswith(reason), done.stdout
 
 
 @pytest.mark.parametrize("case", ["fork_that_goes_on", "private_again", "many", "other_threads"])
