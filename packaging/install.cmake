@@ -55,7 +55,7 @@ function(pvrdma_note_folders)
 endfunction()
 pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_LIBDIR}/pvrdma" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
                     "${PVRDMA_MANDIR}/man8" "${PVRDMA_SYSCONFDIR}/pvrdma" "${units}" "${sysusers}" "${firewalld}"
-                    "${own}" "${libvirt_hooks}" "${examples}/ci" "${examples}/monitoring" ${completions})
+                    "${own}" "${libvirt_hooks}" "${examples}/ci" "${examples}/kubernetes" "${examples}/monitoring" ${completions})
 
 # pvrdma_install(DESTINATION TYPE FILE [NAME]): FILE is below the repository; TYPE is that of file(INSTALL). Each
 # path of the prefix /usr becomes this installation's.
@@ -93,6 +93,10 @@ endforeach()
 foreach(example action.yml conftest.py)
   pvrdma_install("${examples}/ci" FILE examples/ci/${example})
 endforeach()
+foreach(example Containerfile adapters.py device_plugin.proto manifest.yaml)
+  pvrdma_install("${examples}/kubernetes" FILE examples/kubernetes/${example})
+endforeach()
+pvrdma_install("${examples}/kubernetes" PROGRAM examples/kubernetes/device_plugin.py)
 pvrdma_install("${examples}" FILE packaging/pvrdmad.toml)
 foreach(example prometheus.yml pvrdma-alerts.yml grafana-dashboard.json)
   pvrdma_install("${examples}/monitoring" FILE packaging/monitoring/${example})

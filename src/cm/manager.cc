@@ -19,10 +19,15 @@ constexpr std::uint32_t kPsnMask = 0xff'ffff;
 // An orphan's last message is repeated so often: the peer may be slow, and the wire lossy.
 constexpr std::uint8_t kOrphanRetries = 7;
 
+constexpr Gid kIpv6Loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 constexpr Duration kTimewait = 2 * ib_time(kPacketLifetime) + ib_time(kAckDelay);
 
 Failure wrong_state(const char* what) {
   return fail(EINVAL, fmt::format("the id is in no state to {}", what));
+}
+
+bool is_loopback(const Gid& ip) {
+  return is_mapped(ip) ? ip[12] == 127 : ip == kIpv6Loopback;
 }
 
 // Erases the key's entry if it names the id.
@@ -175,9 +180,10 @@ Result<> Manager::bind(Handle id, const Endpoint& local) {
   const auto connection = live(id);
   if (!connection) return Failure(connection.error());
   if ((*connection)->state != State::kIdle || (*connection)->holds_port) return wrong_state("be bound");
-  if (local.ip != Gid{} && !is_own(local.ip))
-    return fail(EADDRNOTAVAIL, "the address is none of the adapter's");
   Endpoint taken = local;
+  if (is_loopback(taken.ip)) taken.ip = {};
+  if (taken.ip != Gid{} && !is_own(taken.ip))
+    return fail(EADDRNOTAVAIL, "the address is none of the adapter's");
   if (taken.port == 0) {
     const auto port = free_port(**connection, taken.ip);
     if (!port) return Failure(port.error());
@@ -211,8 +217,7 @@ Result<> Manager::resolve(Handle id, const Endpoint& source, const Endpoint& des
   if (!is_own(local.ip)) return fail(EADDRNOTAVAIL, "the source is none of the adapter's addresses");
   if (remote.ip == Gid{}) remote.ip = local.ip;
   if (is_mapped(local.ip) != is_mapped(remote.ip)) return fail(EINVAL, "the addresses are of two families");
-  if (is_mapped(remote.ip) && remote.ip[12] == 127)
-    return fail(ENODEV, "loopback addresses belong to no adapter");
+  if (is_loopback(remote.ip)) return fail(ENODEV, "loopback addresses belong to no adapter");
   if (!(*connection)->holds_port) {
     if (local.port == 0) {
       const auto port = free_port(**connection, local.ip);

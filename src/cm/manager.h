@@ -111,7 +111,7 @@ class Manager {
   // Ends the connection, or refuses it, and with a listener all requests that the program was not told of.
   // Events of these ids that the caller has not handed out yet are void.
   Result<> destroy(Handle id, Instant now);
-  // Port 0: any that is free.
+  // Port 0: any that is free. A loopback address means every address, as the kernel has it.
   Result<> bind(Handle id, const Endpoint& local);
   // Lets ids that do not listen share a port.
   Result<> share_port(Handle id, bool shared);

@@ -323,6 +323,21 @@ TEST_F(ManagerTest, PortsBelongToOneIdUnlessBothShare) {
   EXPECT_TRUE(server_.listen(first, 1));
 }
 
+TEST_F(ManagerTest, LoopbackIsEveryAddressToBindAndNoneToResolve) {
+  const Gid ipv4_loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  const Gid ipv6_loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  std::uint16_t port = 80;
+  for (const Gid& loopback : {ipv4_loopback, ipv6_loopback}) {
+    const Handle bound = *server_.create(0);
+    const Handle other = *server_.create(0);
+    ASSERT_TRUE(server_.bind(bound, {loopback, port}));
+    EXPECT_EQ(server_.find(bound)->local.ip, Gid{});
+    EXPECT_EQ(server_.bind(other, {ipv4(2), port}).error().code, EADDRINUSE);
+    EXPECT_FALSE(server_.resolve(other, {}, {loopback, 90}));
+    ++port;
+  }
+}
+
 TEST_F(ManagerTest, CommandsInTheWrongStateAreRefused) {
   const Handle id = *client_.create(0);
   EXPECT_EQ(client_.connect(id, {}, {}, clock_.now()).error().code, EINVAL);

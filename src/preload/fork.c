@@ -8,6 +8,7 @@
 
 #include "preload/channel.h"
 #include "preload/descriptors.h"
+#include "preload/file_windows.h"
 #include "preload/held.h"
 #include "preload/locks.h"
 #include "preload/memory_file.h"
@@ -54,6 +55,7 @@ static void start_afresh(void) {
   if (copied[1] >= 0) syscall(SYS_write, copied[1], "", 1);
   close_both();
   memory_forget();
+  file_windows_forget();
   descriptors_forget();
   held_forget();
   renew_lock();

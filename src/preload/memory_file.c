@@ -16,8 +16,8 @@ enum {
 // Collect once so much was taken since the last time, or half of what was in use then.
 #define COLLECT_AFTER_PAGES 8192u
 
-static const uint64_t kWindowBytes[PVRDMA_WIRE_MAX_WINDOWS] = {
-    256ull << 20, 1ull << 30, 4ull << 30, 4ull << 30, 4ull << 30, 4ull << 30, 4ull << 30, 4ull << 30};
+static const uint64_t kWindowBytes[MEMORY_WINDOWS_MAX] = {256ull << 20, 1ull << 30, 4ull << 30, 4ull << 30,
+                                                          4ull << 30,   4ull << 30, 4ull << 30, 4ull << 30};
 
 static struct own_file file = {.fd = -1};
 static struct window {
@@ -25,7 +25,7 @@ static struct window {
   uint64_t bytes;
   uint32_t number;  // the stand-in's
   uint64_t cursor;  // the search for free pages begins at this page
-} windows[PVRDMA_WIRE_MAX_WINDOWS];
+} windows[MEMORY_WINDOWS_MAX];
 static unsigned window_count;
 static uint32_t* pages;  // of the whole file: kUsed, kMapped and the number of pins
 static uint64_t taken_since_collect;
@@ -33,7 +33,7 @@ static uint64_t used_after_collect;
 
 static uint64_t pages_max(void) {
   uint64_t bytes = 0;
-  for (unsigned i = 0; i < PVRDMA_WIRE_MAX_WINDOWS; ++i) bytes += kWindowBytes[i];
+  for (unsigned i = 0; i < MEMORY_WINDOWS_MAX; ++i) bytes += kWindowBytes[i];
   return bytes / kPageBytes;
 }
 
@@ -57,7 +57,7 @@ static int make_file(void) {
 }
 
 static int add_window(void) {
-  if (window_count == PVRDMA_WIRE_MAX_WINDOWS) return ENOMEM;
+  if (window_count == MEMORY_WINDOWS_MAX) return ENOMEM;
   if (file.fd < 0) {
     const int error = make_file();
     if (error != 0) return error;
@@ -184,21 +184,22 @@ size_t memory_run(uint64_t offset, size_t bytes, struct pvrdma_wire_run* run) {
   return 0;
 }
 
-uint64_t memory_offset_of(const struct pvrdma_wire_run* run) {
+// The state of the run's first page. NULL: it is in a window of another file.
+static uint32_t* pages_of(const struct pvrdma_wire_run* run) {
   for (unsigned i = 0; i < window_count; ++i) {
-    if (windows[i].number == run->window) return windows[i].offset + run->offset;
+    if (windows[i].number == run->window) return pages + (windows[i].offset + run->offset) / kPageBytes;
   }
-  return 0;
+  return NULL;
 }
 
 void memory_pin(const struct pvrdma_wire_run* run) {
-  uint32_t* const first = pages + memory_offset_of(run) / kPageBytes;
-  for (uint32_t i = 0; i < run->pages; ++i) first[i] = (first[i] | kUsed) + 1;
+  uint32_t* const first = pages_of(run);
+  for (uint32_t i = 0; first != NULL && i < run->pages; ++i) first[i] = (first[i] | kUsed) + 1;
 }
 
 void memory_unpin(const struct pvrdma_wire_run* run) {
-  uint32_t* const first = pages + memory_offset_of(run) / kPageBytes;
-  for (uint32_t i = 0; i < run->pages; ++i) --first[i];
+  uint32_t* const first = pages_of(run);
+  for (uint32_t i = 0; first != NULL && i < run->pages; ++i) --first[i];
 }
 
 bool memory_is_pinned(uint64_t offset) {

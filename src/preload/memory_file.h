@@ -15,6 +15,7 @@
 
 enum {
   kPageBytes = PVRDMA_WIRE_PAGE_BYTES,
+  MEMORY_WINDOWS_MAX = 8,
 };
 
 // The most that memory_take() gives at once.
@@ -33,8 +34,8 @@ bool memory_is_mapped_by(const struct mapping* mapping);
 // Pages of the file as the protocol names them. A run never leaves its window: returns how many bytes of
 // [offset, offset + bytes) it has.
 size_t memory_run(uint64_t offset, size_t bytes, struct pvrdma_wire_run* run);
-uint64_t memory_offset_of(const struct pvrdma_wire_run* run);
 
+// Runs of windows of other files are left alone.
 void memory_pin(const struct pvrdma_wire_run* run);
 void memory_unpin(const struct pvrdma_wire_run* run);
 bool memory_is_pinned(uint64_t offset);

@@ -10,5 +10,7 @@ struct run_list {
   uint32_t count;
 };
 
-// Returns 0, or ENOMEM if the list is full.
+// Adds pages of the memory file. Returns 0, or ENOMEM if the list is full.
 int run_list_add(struct run_list* list, uint64_t file_offset, uint64_t bytes);
+// Adds pages of another window.
+int run_list_add_of_window(struct run_list* list, uint32_t window, uint64_t offset, uint64_t bytes);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "preload/file_windows.h"
 #include "preload/maps.h"
 #include "preload/memory_file.h"
 #include "preload/other_stack.h"
@@ -18,10 +19,12 @@ enum {
 struct part {
   uintptr_t start;
   uintptr_t end;
-  uint64_t offset;  // in the file, if is_shared
+  uint64_t offset;  // in the file, if is_shared or is_of_file
+  uint32_t window;  // if is_of_file
   int protection;
-  bool is_shared;  // it is the memory file already
-  bool is_stack;   // the main thread's, which grows
+  bool is_shared;   // it is the memory file already
+  bool is_of_file;  // another one, which the program shares
+  bool is_stack;    // the main thread's, which grows
 };
 
 struct parts {
@@ -37,22 +40,30 @@ static bool add_part(const struct mapping* mapping, void* context) {
   struct parts* const parts = context;
   const uintptr_t start = mapping->start > parts->start ? mapping->start : parts->start;
   const uintptr_t end = mapping->end < parts->end ? mapping->end : parts->end;
+  const uint64_t offset = mapping->offset + (start - mapping->start);
   const bool is_shared = memory_is_mapped_by(mapping);
-  if (start != parts->covered) {
-    parts->error = EFAULT;
-  } else if (parts->count == kPartsMax) {
+  const bool is_of_file = !is_shared && mapping->shared;
+  uint32_t window = 0;
+  if (start != parts->covered) return false;  // there is a hole
+  if (parts->count == kPartsMax) {
     parts->error = ENOMEM;
-  } else if (!is_shared && (mapping->shared || mapping->special || !(mapping->protection & PROT_READ))) {
+  } else if (!is_shared && (mapping->special || !(mapping->protection & PROT_READ))) {
+    parts->error = EFAULT;
+  } else if (is_of_file) {
+    parts->error = file_window(mapping, offset + (end - start), &window);
+  }
+  if (parts->error == EFAULT) {
     log_line(false, "memory at %#lx cannot be registered: it belongs to the mapping %#lx-%#lx %s", start,
              mapping->start, mapping->end, mapping->name);
-    parts->error = EFAULT;
   }
   if (parts->error != 0) return false;
   parts->list[parts->count++] = (struct part){.start = start,
                                               .end = end,
-                                              .offset = mapping->offset + (start - mapping->start),
+                                              .offset = offset,
+                                              .window = window,
                                               .protection = mapping->protection,
                                               .is_shared = is_shared,
+                                              .is_of_file = is_of_file,
                                               .is_stack = strcmp(mapping->name, "[stack]") == 0};
   parts->covered = end;
   return true;
@@ -88,7 +99,7 @@ static void exchange_pages(void* argument) {
   // The job may lie in the pages whose writers are stopped, so it is not written before they go on.
   int error = stop_writers(job->at, job->bytes, &writers);
   if (error == 0) {
-    memcpy(fresh, (const void*)job->at, job->bytes);  // NOLINT
+    raw_copy(fresh, (const void*)job->at, job->bytes);  // NOLINT
     const bool plain = job->protection == (PROT_READ | PROT_WRITE);
     if ((!plain && raw_mprotect(fresh, job->bytes, job->protection) != 0) ||
         !raw_mremap_over(fresh, job->bytes, job->at)) {
@@ -113,6 +124,8 @@ static int exchange_on_fitting_stack(struct exchange_pages* job) {
 
 static int share_part(const struct part* part, struct run_list* list) {
   if (part->is_shared) return run_list_add(list, part->offset, part->end - part->start);
+  if (part->is_of_file)
+    return run_list_add_of_window(list, part->window, part->offset, part->end - part->start);
   for (uintptr_t at = part->start; at < part->end;) {
     const size_t left = part->end - at;
     const size_t bytes = left < MEMORY_TAKE_BYTES_MAX ? left : (size_t)MEMORY_TAKE_BYTES_MAX;
@@ -154,7 +167,10 @@ int share_range(uintptr_t start, uint64_t length, struct run_list* list) {
   if (error != 0) return error;
   error = visit_mappings(parts.start, parts.end, add_part, &parts);
   if (error == 0) error = parts.error;
-  if (error == 0 && parts.covered != parts.end) error = EFAULT;
+  if (error == 0 && parts.covered != parts.end) {
+    log_line(false, "memory at %#lx cannot be registered: nothing is mapped there", parts.covered);
+    error = EFAULT;
+  }
   for (size_t i = 0; i < parts.count && error == 0; ++i) error = share_part(&parts.list[i], list);
   drop_parts(&parts);
   return error;
@@ -167,8 +183,8 @@ static bool add_own_part(const struct mapping* mapping, void* context) {
   return add_part(mapping, parts);
 }
 
-// Exchanges the longest pieces that nothing pins. Returns false if one cannot be exchanged: others could not either, and
-// each attempt may take seconds.
+// Exchanges the longest pieces that nothing pins. Returns false if one cannot be exchanged: others could not
+// either, and each attempt may take seconds.
 static bool unshare_part(const struct part* part) {
   uintptr_t at = part->start;
   while (at < part->end) {
@@ -198,8 +214,10 @@ static void copy_part(const struct part* part) {
   struct exchange_pages job = {.at = part->start, .bytes = bytes, .protection = part->protection};
   if (!(part->protection & PROT_READ)) raw_mprotect((void*)part->start, bytes, PROT_READ);  // NOLINT
   if (exchange_on_fitting_stack(&job) == 0) return;
-  log_line(true, "no memory for a copy of %zu bytes at %#lx: this child of a fork may see later stores of its parent",
-           bytes, part->start);
+  log_line(
+      true,
+      "no memory for a copy of %zu bytes at %#lx: this child of a fork may see later stores of its parent",
+      bytes, part->start);
   raw_mmap((void*)part->start, bytes, part->protection, MAP_PRIVATE | MAP_FIXED, memory_fd(),  // NOLINT
            (off_t)part->offset);
 }

@@ -46,7 +46,7 @@ enum {
   PVRDMA_WIRE_MAX_RUNS = 8192,
   PVRDMA_WIRE_MAX_FILES = 64,       // uverbs files that one process has open
   PVRDMA_WIRE_MAX_CM_FILES = 1024,  // rdma_cm files that one process has open
-  PVRDMA_WIRE_MAX_WINDOWS = 8,      // memory windows of one process
+  PVRDMA_WIRE_MAX_WINDOWS = 40,     // memory windows of one process
   PVRDMA_WIRE_MAX_FDS = 2,          // descriptors of one datagram
   PVRDMA_WIRE_PAGE_BYTES = 4096,
 };
@@ -63,9 +63,12 @@ enum pvrdma_wire_type {
   // The process closed `file`. All of the file's objects are destroyed before the answer.
   PVRDMA_WIRE_CLOSE_FILE = 3,
 
-  // Adds a memory window. One descriptor: a memory file sealed with F_SEAL_SHRINK. The window is [value0,
-  // value0 + value1) of it, both multiples of 4096, inside the file. Answer: value = the window's number.
-  // Windows last as long as the connection. EINVAL: not such a file. ENOMEM: the adapter's budget.
+  // Adds a memory window. One descriptor, open for reading and writing: a file on tmpfs or hugetlbfs, memory
+  // files included, not sealed against writing. The window is [value0, value0 + value1) of it, both multiples
+  // of 4096, inside the file. Answer: value = the window's number. Windows last as long as the connection. If
+  // the file gets smaller and the device needs what is gone, the adapter stops, for all of its processes. So
+  // a stand-in that serves several users takes only files sealed with F_SEAL_SHRINK. EINVAL: not such a file.
+  // ENOMEM: the adapter's budget.
   PVRDMA_WIRE_ADD_WINDOW = 4,
 
   // The process wrote a command into `file`: exactly the bytes that it wrote. Runs: see pvrdma_wire_run.

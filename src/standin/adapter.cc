@@ -124,7 +124,8 @@ void Adapter::set_lost() {
 
 int Adapter::errno_of(const Error& error) {
   switch (error.code) {
-    case 0:  // the daemon has ended the connection
+    case 0:    // the daemon has ended the connection
+    case EIO:  // the daemon has stopped the adapter
     case ENOTCONN:
     case EPIPE:
     case ECONNRESET:

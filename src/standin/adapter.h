@@ -62,8 +62,8 @@ class Adapter {
   // True once after dispatch_events() has found a notification of a CQ that is no file's: the stand-in's own.
   bool take_own_notification() { return std::exchange(own_was_notified_, false); }
 
-  // The errno value for a program. An error of the connection to the daemon makes the adapter lost for ever,
-  // and gives EIO.
+  // The errno value for a program. An error of the connection to the daemon, or of an adapter that the
+  // daemon has stopped, makes the adapter lost for ever, and gives EIO.
   int errno_of(const Error& error);
   bool is_lost() const { return lost_; }
   // The daemon or the adapter is gone: tells every file, and from now on every command fails with EIO.

@@ -10,10 +10,11 @@ namespace {
 
 constexpr std::uint64_t kPage = PVRDMA_WIRE_PAGE_BYTES;
 
-Result<> check_file(int fd, std::uint64_t offset, std::uint64_t bytes) {
+Result<> check_file(int fd, std::uint64_t offset, std::uint64_t bytes, MemoryFiles allowed) {
   if (fd < 0) return fail(EINVAL, "a memory window came without a file");
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+  if (seals < 0) return fail(EINVAL, "a memory window's file is not on tmpfs or hugetlbfs");
+  if (allowed == MemoryFiles::kSealed && (seals & F_SEAL_SHRINK) == 0)
     return fail(EINVAL, "a memory window's file is not sealed against shrinking");
   if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0)
     return fail(EINVAL, "a memory window's file is sealed against writing");
@@ -31,7 +32,7 @@ Result<> check_file(int fd, std::uint64_t offset, std::uint64_t bytes) {
 }  // namespace
 
 Result<std::uint64_t> MemoryWindows::add(int fd, std::uint64_t offset, std::uint64_t bytes) {
-  if (auto good = check_file(fd, offset, bytes); !good) return Failure(std::move(good.error()));
+  if (auto good = check_file(fd, offset, bytes, allowed_); !good) return Failure(std::move(good.error()));
   if (windows_.size() == PVRDMA_WIRE_MAX_WINDOWS)
     return fail(EMFILE, fmt::format("the process has {} memory windows already", windows_.size()));
   auto window = driver::DmaWindow::create(device_, fd, offset, bytes);

@@ -1,7 +1,8 @@
 // MemoryWindows: the memory of one process that the device may access. Each window is a part of a memory file
 // that the process sent, mapped by the daemon.
 //
-// A file must be sealed against shrinking, so that the process cannot take pages away from the daemon.
+// A process that makes its file smaller can stop the adapter for its other processes. So where those may be
+// other users', a file must be sealed against shrinking.
 //
 // Thread: one at a time.
 #pragma once
@@ -17,10 +18,13 @@
 
 namespace pvrdma::standin {
 
+// Which files may be windows: all on tmpfs and hugetlbfs, or sealed ones only.
+enum class MemoryFiles { kAny, kSealed };
+
 class MemoryWindows {
  public:
-  // Borrowed; outlives the windows.
-  explicit MemoryWindows(driver::Device& device) : device_(device) {}
+  // The device is borrowed; it outlives the windows.
+  MemoryWindows(driver::Device& device, MemoryFiles allowed) : device_(device), allowed_(allowed) {}
 
   // Adds [offset, offset + bytes) of `fd`, borrowed for the call, and returns the window's number. Errors:
   // EINVAL (the file or the range is not as wire.h says), EMFILE (too many windows), or the device's.
@@ -35,6 +39,7 @@ class MemoryWindows {
 
  private:
   driver::Device& device_;
+  MemoryFiles allowed_;
   std::vector<std::unique_ptr<driver::DmaWindow>> windows_;
 };
 

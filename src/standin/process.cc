@@ -20,12 +20,12 @@ std::span<std::byte> request_buffer() {
 
 }  // namespace
 
-Process::Process(Adapter& adapter, CmService& cm, Fd socket, log::LogLimiter& log)
+Process::Process(Adapter& adapter, CmService& cm, Fd socket, MemoryFiles allowed, log::LogLimiter& log)
     : adapter_(adapter),
       cm_(cm),
       log_(log),
       socket_(std::move(socket)),
-      windows_(adapter.device()),
+      windows_(adapter.device(), allowed),
       program_(cm.add_program()) {
   socklen_t bytes = sizeof(peer_);
   (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer_, &bytes);

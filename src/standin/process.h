@@ -25,7 +25,7 @@ class Process {
  public:
   // `adapter` and `cm` are borrowed and outlive the process. `socket` is connected, of type SOCK_SEQPACKET.
   // `log` limits the lines about programs; borrowed, too.
-  Process(Adapter& adapter, CmService& cm, Fd socket, log::LogLimiter& log);
+  Process(Adapter& adapter, CmService& cm, Fd socket, MemoryFiles allowed, log::LogLimiter& log);
 
   int fd() const { return socket_.get(); }
   const ucred& peer() const { return peer_; }

@@ -119,7 +119,8 @@ void StandIn::take_process() {
       log::warn("standin: a program is refused: too many descriptors are open (raise RLIMIT_NOFILE)");
     return;
   }
-  processes_.emplace_back(*adapter_, *cm_, std::move(socket), log_);
+  const MemoryFiles allowed = options_.group ? MemoryFiles::kSealed : MemoryFiles::kAny;
+  processes_.emplace_back(*adapter_, *cm_, std::move(socket), allowed, log_);
 }
 
 }  // namespace pvrdma::standin

@@ -58,9 +58,10 @@ class Machine:
     def popen(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.Popen[str]:
         """Starts the command on a node, or with pvrdma-run's own options (None)."""
         place = [] if node is None else ["--node", str(node)]
-        return self._start(str(PVRDMA_RUN), *place, *command, **environment)
+        return self.start(str(PVRDMA_RUN), *place, *command, **environment)
 
-    def _start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
+    def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
+        """Starts a command as it is."""
         started = subprocess.Popen(
             command, cwd=self.folder, env=self.environment | environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **self.user)
@@ -73,7 +74,7 @@ class Machine:
 
     def run_plainly(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs a command that starts pvrdma-run itself."""
-        return _finished(self._start(*command, **environment))
+        return _finished(self.start(*command, **environment))
 
     def pair(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int], **environment: str) -> tuple[str, str]:
         """Runs a server, and a client as soon as the server listens. Both must succeed. Returns their outputs."""

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import signal
@@ -20,6 +21,7 @@ libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
 libc.memfrob.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 BYTES = 4 * mmap.PAGESIZE
@@ -58,6 +60,26 @@ def fork(pd: PD) -> None:
             os._exit(0 if ok else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert text(address) == b"first"
+
+
+def fork_with_memory_that_nothing_may_read(pd: PD) -> None:
+    """Registered memory without PROT_READ is copied for the child, too, and so is what lies above it."""
+    lower, upper = sorted((map_memory(), map_memory()))
+    for address in (lower, upper):
+        ctypes.memmove(address, b"first", 5)
+    with MR(pd, BYTES, ACCESS, address=lower), MR(pd, BYTES, ACCESS, address=upper):
+        assert libc.mprotect(lower, BYTES, 0) == 0
+        child = os.fork()
+        if child == 0:
+            ctypes.memmove(upper, b"child", 5)
+            libc.mprotect(lower, BYTES, mmap.PROT_READ | mmap.PROT_WRITE)
+            ok = text(lower) == b"first"
+            ctypes.memmove(lower, b"child", 5)
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert text(upper) == b"first"
+        assert libc.mprotect(lower, BYTES, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+        assert text(lower) == b"first"
 
 
 def fork_that_goes_on(pd: PD) -> None:
@@ -233,17 +255,83 @@ def many(pd: PD) -> None:
 
 
 def refused(pd: PD) -> None:
-    """Memory that cannot be shared: nothing mapped, and another's shared mapping."""
-    hole = map_memory()
-    libc.munmap(hole, BYTES)
+    """Memory that cannot be shared: nothing mapped, and another's shared mapping. Prints where each is."""
+    hole = map_memory() + mmap.PAGESIZE
+    libc.munmap(hole, mmap.PAGESIZE)
     shared = libc.mmap(0, BYTES, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS, -1, 0)
-    for address in (hole, shared):
+    for start, missing in ((hole, hole), (hole - mmap.PAGESIZE, hole), (shared, shared)):
+        print(f"{missing:#x}", flush=True)
+        expect_refusal(pd, start, errno.EFAULT)
+
+
+def file_stays_shared(pd: PD) -> None:
+    """Memory that the program shares by a file is the same for its children, before and after its deregistration."""
+    file = os.memfd_create("program")
+    os.ftruncate(file, BYTES)
+    address = libc.mmap(0, BYTES, 3, mmap.MAP_SHARED, file, 0)
+    region = MR(pd, BYTES, ACCESS, address=address)
+    for text_of_child in (b"first", b"again"):
+        child = os.fork()
+        if child == 0:
+            ctypes.memmove(address, text_of_child, 5)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert text(address) == os.pread(file, 5, 0) == text_of_child
+        region.close()
+
+
+def file_keeps_its_locks(pd: PD) -> None:
+    """A process loses its POSIX locks of a file when it closes any descriptor of it. Registering does not do that."""
+    path = f"/dev/shm/pvrdma-test-{os.getpid()}"
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.ftruncate(file, BYTES)
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    MR(pd, BYTES, ACCESS, address=libc.mmap(0, BYTES, 3, mmap.MAP_SHARED, file, 0)).close()
+    child = os.fork()
+    if child == 0:
+        os.unlink(path)
         try:
-            MR(pd, BYTES, ACCESS, address=address)
-        except Exception as error:
-            assert getattr(error, "error_code", None) in (14, None), error
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0, "the child has locked its parent's file"
+
+
+def files_refused(pd: PD) -> None:
+    """A memory file that cannot be written to, and one file too many."""
+    path = f"/dev/shm/pvrdma-test-{os.getpid()}"
+    for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+        file = os.open(path, flags)
+        if flags == os.O_RDONLY:
+            os.unlink(path)
+            address = libc.mmap(0, BYTES, mmap.PROT_READ, mmap.MAP_SHARED, file, 0)
+            expect_refusal(pd, address, errno.EFAULT)
         else:
-            raise AssertionError(f"{address:#x} was registered")
+            os.ftruncate(file, BYTES)
+        os.close(file)
+    regions = []
+    for _ in range(32):
+        regions.append(MR(pd, BYTES, ACCESS, address=map_file()))
+    expect_refusal(pd, map_file(), errno.ENOMEM)
+    for region in regions:
+        region.close()
+
+
+def map_file() -> int:
+    """Leaves the descriptor open."""
+    file = os.memfd_create("program")
+    os.ftruncate(file, BYTES)
+    return libc.mmap(0, BYTES, 3, mmap.MAP_SHARED, file, 0)
+
+
+def expect_refusal(pd: PD, address: int, code: int) -> None:
+    try:
+        MR(pd, BYTES, e.IBV_ACCESS_REMOTE_READ, address=address)
+    except Exception as error:
+        assert error.error_code == code, error
+    else:
+        raise AssertionError(f"{address:#x} was registered")
 
 
 def other_threads(pd: PD) -> None:
