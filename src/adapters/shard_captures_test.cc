@@ -127,5 +127,29 @@ TEST_F(ShardCapturesTest, LeavesNoCaptureAtAnAdapterWhenThereIsNoMemoryForItsStr
   expect_no_ring_is_left();
 }
 
+TEST_F(ShardCapturesTest, ListsWhatRunsAndEndsOneByItsId) {
+  start();
+  EXPECT_TRUE(captures_.list().empty());
+  auto first = captures_.start(wish_).value();
+  const auto second = captures_.start(wish_).value();
+  auto listed = captures_.list();
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed[0].adapter, kName);
+  EXPECT_EQ(listed[0].snap_bytes, 256U);
+  EXPECT_LT(listed[0].id, listed[1].id);
+  EXPECT_NE(listed[0].started_s, 0U);
+  std::string file;
+  EXPECT_TRUE(first->read(file));
+  EXPECT_EQ(captures_.list()[0].sent_bytes, file.size());
+  ASSERT_TRUE(captures_.end(listed[0].id));
+  EXPECT_FALSE(first->read(file)) << "the file is complete";
+  first.reset();
+  EXPECT_EQ(captures_.end(listed[0].id).error().kind, ErrorKind::kNotFound) << "it has gone";
+  ASSERT_EQ(captures_.list().size(), 1U);
+  EXPECT_EQ(captures_.list()[0].id, listed[1].id);
+  std::string other;
+  EXPECT_TRUE(second->read(other)) << "the other one goes on";
+}
+
 }  // namespace
 }  // namespace pvrdma::adapters
