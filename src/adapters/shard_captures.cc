@@ -89,10 +89,12 @@ class ShardCaptures::Stream final : public ByteStream {
   bool fill(std::string& out) {
     for (int look = 0; look < kLooks; ++look) {
       if (look != 0) std::this_thread::sleep_for(kLookEvery);
-      if (!reader_.read(out, Instant::now())) return false;
+      const Instant now = Instant::now();
+      if (place_->is_ended()) reader_.end_at(now);  // only the first of these counts: it is the earliest
+      if (!reader_.read(out, now)) return false;
       if (!out.empty()) break;
     }
-    return !place_->is_ended();
+    return true;
   }
 
   ShardCaptures& captures_;
