@@ -26,6 +26,17 @@ export function headers(more = {}) {
 // Of a batch without the name of the refused edit, which people have not written.
 const sentence_of = ({ error, index }) => (index === undefined ? error : error.replace(/^edit \d+, \S+ \S+: /, ''));
 
+// What a refusal's text says; undefined: it is not JSON.
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const refused = (method, path, status, value) => new Refusal(sentence_of(value ?? {}) ?? `${method} ${path}: status ${status}`, status, value);
+
 export async function request(method, path, body, patience_ms = kPatienceMs) {
   let status = 0;
   let text = '';
@@ -44,14 +55,25 @@ export async function request(method, path, body, patience_ms = kPatienceMs) {
     throw new Refusal(error.name === 'TimeoutError' ? `The daemon has not answered ${method} ${path} within ${patience_ms / 1000} s.`
                                                     : 'The daemon cannot be reached.', 0);
   }
-  let value;
-  try {
-    value = JSON.parse(text);
-  } catch {
+  const value = parsed(text);
+  if (value === undefined) {
     throw new Refusal(`The answer to ${method} ${path} (status ${status}) is not JSON: another program answers, or it was cut.`, 0);
   }
-  if (status >= 400) throw new Refusal(sentence_of(value) ?? `${method} ${path}: status ${status}`, status, value);
+  if (status >= 400) throw refused(method, path, status, value);
   return value;
+}
+
+// The bytes of an answer that has no end of its own, as a reader. `signal` ends it.
+export async function open_stream(path, body, signal) {
+  let answer;
+  try {
+    answer = await fetch(path, { method: 'POST', headers: headers({ 'Content-Type': 'application/json' }), body: JSON.stringify(body), signal,
+                                 cache: 'no-store', credentials: 'omit' });
+  } catch {
+    throw new Refusal('The daemon cannot be reached.', 0);
+  }
+  if (!answer.ok) throw refused('POST', path, answer.status, parsed(await answer.text()));
+  return answer.body.getReader();
 }
 
 export const get = (path) => request('GET', path);

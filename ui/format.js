@@ -18,6 +18,18 @@ export function rate(bits) {
   return bits >= 1e9 ? `${(bits / 1e9).toFixed(1)} Gbit/s` : `${(bits / 1e6).toFixed(1)} Mbit/s`;
 }
 
+// Of memory and files.
+export function bytes(count) {
+  if (count === undefined || count === null) return '--';
+  if (count < 1024) return `${count} B`;
+  const power = Math.min(Math.floor(Math.log2(count) / 10), 4);
+  return `${(count / 1024 ** power).toFixed(1)} ${['KiB', 'MiB', 'GiB', 'TiB'][power - 1]}`;
+}
+
+export const ms = (us) => `${(us / 1000).toFixed(1)} ms`;
+
+export const percent = (part, whole) => (whole > 0 ? `${Math.floor((100 * part) / whole)} %` : '--');
+
 export const timeOfDay = (ms) => new Date(ms).toTimeString().slice(0, 8);
 
 export const ports = (rules, direction) =>

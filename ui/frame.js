@@ -10,10 +10,13 @@ import { found } from './search.js';
 import { change_theme } from './theme.js';
 import { tree } from './tree.js';
 import { about } from './views/about.js';
+import { captures } from './views/captures.js';
+import { fault_bar, faults } from './views/faults.js';
 import { home } from './views/home.js';
 import { host } from './views/host.js';
 import { hosts } from './views/hosts.js';
 import { login } from './views/login.js';
+import { motions } from './views/motions.js';
 import { distributed_switch } from './views/switch.js';
 import { networking } from './views/networking.js';
 import { vm } from './views/vm.js';
@@ -25,6 +28,9 @@ const views = {
   hosts: (store, [name, ...rest]) => (name ? host(store, name, rest) : hosts(store)),
   networking: (store, [name, ...rest]) => (name ? distributed_switch(store, name, rest) : networking(store)),
   vms: (store, [name, ...rest]) => (name ? vm(store, name, rest) : vms(store)),
+  motions: (store) => motions(store),
+  captures: (store) => captures(store),
+  faults: (store) => faults(store),
   about: (store) => about(store),
 };
 
@@ -58,6 +64,7 @@ function alerts(store) {
   return html`
     ${store.trouble ? html`<div role="status">${box('danger', store.trouble)}</div>` : nothing}
     ${store.outside ? box('info', store.outside) : nothing}
+    ${fault_bar(store)}
     ${trouble ? html`<div role="status">${box('danger', `The store is away: ${trouble} Nothing can be changed until it is back.`)}</div>` : nothing}`;
 }
 
@@ -95,7 +102,7 @@ function live_state(store) {
 const help = (changed) => html`<section class="help" aria-label="Help">
   <h2 class="section-title">Keys</h2>
   <p><kbd>/</kbd> search · <kbd>?</kbd> this help · <kbd>g</kbd> then <kbd>r</kbd> readiness, <kbd>h</kbd> hosts, <kbd>v</kbd> VMs,
-    <kbd>n</kbd> networking, <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
+    <kbd>n</kbd> networking, <kbd>m</kbd> motions, <kbd>c</kbd> captures, <kbd>f</kbd> faults, <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
   <p>Filter of a table: words in any column, or <code>column:word</code>.</p>
   <label><input type="checkbox" .checked=${letters_off()} @change=${(event) => { set_letters_off(event.target.checked); changed(); }}>
     Switch single letters off</label></section>`;

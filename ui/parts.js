@@ -1,5 +1,5 @@
 // Small parts that several views draw.
-import { html, nothing } from './lit.js';
+import { html, nothing, svg } from './lit.js';
 
 export const dot = (alive, known = true) =>
   html`<span class="dot ${known ? (alive ? 'good' : 'bad') : 'unknown'}" aria-hidden="true">${known ? (alive ? '●' : '○') : '?'}</span>`;
@@ -27,7 +27,7 @@ export const tabs = (label, entries) => html`<nav aria-label=${label}><ul class=
   <li class="nav-item"><a class="nav-link ${active ? 'active' : ''}" href=${address} aria-current=${active ? 'page' : nothing}>${name}</a></li>`)}</ul></nav>`;
 
 // A list of links on the left of a view: [[heading, [[name, address, active]]]]
-export const side_list = (groups) => html`<nav class="side" aria-label="Configure">${groups.map(([heading, links]) => html`
+export const side_list = (groups, label = 'Configure') => html`<nav class="side" aria-label=${label}>${groups.map(([heading, links]) => html`
   <p class="side-heading">${heading}</p>
   <ul>${links.map(([name, address, active]) => html`<li><a href=${address} class=${active ? 'active' : ''} aria-current=${active ? 'page' : nothing}>${name}</a></li>`)}</ul>`)}</nav>`;
 
@@ -36,5 +36,9 @@ export function answer(detail, draw) {
   if (detail.trouble) return box('danger', detail.trouble);
   return detail.value !== undefined ? draw(detail.value) : html`<p class="empty">Loading…</p>`;
 }
+
+// How much of a whole a part is. A text beside it says the same.
+export const bar = (part, whole) => html`<svg class="bar" width="60" height="8" aria-hidden="true">${
+  svg`<rect class="bar-whole" width="60" height="8"></rect><rect class="bar-part" width=${whole > 0 ? Math.min(60, (60 * part) / whole) : 0} height="8"></rect>`}</svg>`;
 
 export const copy_button = (text) => html`<button class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(text)}>Copy</button>`;

@@ -96,11 +96,15 @@ export class Store {
     return detail;
   }
 
-  // Why nothing can be changed; '': it can.
-  get cannot_edit() {
+  // Why this host's adapters cannot be acted on; '': they can. That needs no store.
+  get cannot_act() {
     if (!this.data || !this.live) return 'The daemon does not answer.';
-    if (this.data.version.role === 'read-only') return 'You are logged in with the read-only token.';
-    if (this.outside) return this.outside;
+    return this.data.version.role === 'read-only' ? 'You are logged in with the read-only token.' : '';
+  }
+
+  // Why the configuration cannot be changed; '': it can.
+  get cannot_edit() {
+    if (this.cannot_act || this.outside) return this.cannot_act || this.outside;
     const { store } = this.data.cluster;
     return store.connected ? '' : `The store is away: ${store.trouble}`;
   }
@@ -109,17 +113,18 @@ export class Store {
     return this.data?.version.features?.includes(feature) ?? false;
   }
 
-  // Carries out edits [{method, path, body}], all or none of them. `title` and `target` name the task. With `revision` they are
-  // refused if the configuration has another one by then.
+  // Carries out edits [{method, path, body, patience_ms}], all or none of them. `title` and `target` name the task. With
+  // `revision` they are refused if the configuration has another one by then. Returns the daemon's answer.
   async edit(title, target, edits, revision) {
     const task = { title, target, state: 'running', at_ms: Date.now() };
     this.tasks = [task, ...this.tasks].slice(0, kTasks);
     this.#changed();
     try {
       const [edit] = edits;
-      if (edits.length === 1 && revision === undefined) await request(edit.method, edit.path, edit.body);
-      else await batch(edits, { revision });
+      const answer = edits.length === 1 && revision === undefined ? await request(edit.method, edit.path, edit.body, edit.patience_ms)
+                                                                  : await batch(edits, { revision });
       task.state = 'done';
+      return answer;
     } catch (error) {
       task.state = 'refused';
       task.trouble = error.message;
@@ -178,6 +183,7 @@ export class Store {
     if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
     else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
+    else if (event === 'motions' && this.#details.has('/v1/motions')) this.#details.get('/v1/motions').value = data;
     else if (event === 'changed') this.refresh();
     this.#changed();
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/byte_stream.h"
 #include "base/result.h"
@@ -19,6 +20,14 @@ struct CaptureWish {
   std::uint32_t seconds = 0;          // 0: until the reader or the adapter goes away
 };
 
+// A capture that runs.
+struct CaptureState : CaptureWish {
+  std::uint64_t id = 0;          // never used again while the daemon runs
+  std::uint64_t started_s = 0;   // since 1970
+  std::uint64_t sent_bytes = 0;  // of the file, so far
+  std::uint64_t dropped = 0;     // frames for which the ring had no room
+};
+
 class Captures {
  public:
   virtual ~Captures() = default;
@@ -26,6 +35,10 @@ class Captures {
   // such adapter; kInvalid, the filter's mistake; kConflict, too many captures; kUnavailable, the shard
   // is stopping or does not answer in time.
   virtual Result<std::unique_ptr<ByteStream>> start(const CaptureWish& wish) = 0;
+  // The captures that run, sorted by id.
+  virtual std::vector<CaptureState> list() = 0;
+  // Ends a capture: its file is complete soon. Errors: kNotFound, no such capture.
+  virtual Result<void> end(std::uint64_t id) = 0;
 };
 
 }  // namespace pvrdma::adapters

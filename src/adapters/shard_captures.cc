@@ -1,9 +1,11 @@
 #include "adapters/shard_captures.h"
 
 #include <chrono>
+#include <ctime>
 #include <fmt/core.h>
 #include <thread>
 
+#include "base/no_such.h"
 #include "capture/capture.h"
 #include "capture/filter.h"
 #include "capture/reader.h"
@@ -18,23 +20,39 @@ constexpr int kLooks = 50;
 
 }  // namespace
 
-// One of the kCapturesMax captures that may exist.
+// One of the kCapturesMax captures that may exist, and its entry in the list.
 class ShardCaptures::Place {
  public:
-  explicit Place(std::atomic<std::size_t>& taken)
-      : taken_(taken), held_(taken.fetch_add(1) < capture::kCapturesMax) {
-    if (!held_) taken.fetch_sub(1);
+  Place(ShardCaptures& captures, const CaptureWish& wish) : captures_(captures) {
+    const std::lock_guard lock(captures_.mutex_);
+    if (captures_.running_.size() >= capture::kCapturesMax) return;
+    const std::uint64_t id = captures_.last_id_ + 1;
+    const auto now_s = static_cast<std::uint64_t>(std::time(nullptr));
+    captures_.running_.emplace(id, Running{.state = {wish, id, now_s, 0, 0}});
+    captures_.last_id_ = id;
+    id_ = id;
   }
   ~Place() {
-    if (held_) taken_.fetch_sub(1);
+    const std::lock_guard lock(captures_.mutex_);
+    captures_.running_.erase(id_);
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
-  bool held() const { return held_; }
+  bool held() const { return id_ != 0; }
+  bool is_ended() const {
+    const std::lock_guard lock(captures_.mutex_);
+    return captures_.running_.at(id_).is_ended;
+  }
+  void count(std::size_t sent_bytes, std::uint64_t dropped) {
+    const std::lock_guard lock(captures_.mutex_);
+    CaptureState& state = captures_.running_.at(id_).state;
+    state.sent_bytes += sent_bytes;
+    state.dropped = dropped;
+  }
 
  private:
-  std::atomic<std::size_t>& taken_;
-  const bool held_;
+  ShardCaptures& captures_;
+  std::uint64_t id_ = 0;  // 0: all places are taken
 };
 
 // The client's stream. Its destructor detaches the capture from the adapter, if the adapter still exists. If
@@ -60,15 +78,25 @@ class ShardCaptures::Stream final : public ByteStream {
   }
 
   bool read(std::string& out) override {
+    const std::size_t before = out.size();
+    const bool goes_on = fill(out);
+    place_->count(out.size() - before, capture_->lost_frames);
+    return goes_on;
+  }
+
+ private:
+  // False: the file is complete.
+  bool fill(std::string& out) {
     for (int look = 0; look < kLooks; ++look) {
       if (look != 0) std::this_thread::sleep_for(kLookEvery);
-      if (!reader_.read(out, Instant::now())) return false;
+      const Instant now = Instant::now();
+      if (place_->is_ended()) reader_.end_at(now);  // only the first of these counts: it is the earliest
+      if (!reader_.read(out, now)) return false;
       if (!out.empty()) break;
     }
     return true;
   }
 
- private:
   ShardCaptures& captures_;
   const std::unique_ptr<Place> place_;
   const std::string adapter_;
@@ -79,7 +107,7 @@ class ShardCaptures::Stream final : public ByteStream {
 Result<std::unique_ptr<ByteStream>> ShardCaptures::start(const CaptureWish& wish) {
   auto filter = capture::Filter::parse(wish.filter);
   if (!filter) return Failure(std::move(filter).error());
-  auto place = std::make_unique<Place>(taken_);
+  auto place = std::make_unique<Place>(*this, wish);
   const auto too_many = [] {
     return fail(ErrorKind::kConflict,
                 fmt::format("there are {} captures already: end one of them", capture::kCapturesMax));
@@ -109,6 +137,21 @@ Result<std::unique_ptr<ByteStream>> ShardCaptures::start(const CaptureWish& wish
   options.mac = begun->mac;
   options.version = begun->version;
   return std::make_unique<Stream>(*this, std::move(place), capture, std::move(options));
+}
+
+std::vector<CaptureState> ShardCaptures::list() {
+  const std::lock_guard lock(mutex_);
+  std::vector<CaptureState> states;
+  for (const auto& [id, running] : running_) states.push_back(running.state);
+  return states;
+}
+
+Result<void> ShardCaptures::end(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = running_.find(id);
+  if (found == running_.end()) return Failure(no_such("capture", std::to_string(id), "adapter capture"));
+  found->second.is_ended = true;
+  return {};
 }
 
 }  // namespace pvrdma::adapters

@@ -2,11 +2,13 @@
 // thread that asked for the capture reads the ring and makes the file. Thread: any but a shard's.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "adapters/captures.h"
 #include "adapters/shards.h"
@@ -21,15 +23,23 @@ class ShardCaptures final : public Captures {
       : shards_(shards), reaper_(reaper), version_(std::move(version)) {}
 
   Result<std::unique_ptr<ByteStream>> start(const CaptureWish& wish) override;
+  std::vector<CaptureState> list() override;
+  Result<void> end(std::uint64_t id) override;
 
  private:
+  struct Running {
+    CaptureState state;
+    bool is_ended = false;  // by end()
+  };
   class Place;
   class Stream;
 
   const Shards& shards_;
   Reaper& reaper_;
   const std::string version_;
-  std::atomic<std::size_t> taken_{0};  // captures that exist
+  std::mutex mutex_;
+  std::uint64_t last_id_ = 0;                 // guarded by mutex_
+  std::map<std::uint64_t, Running> running_;  // guarded by mutex_
 };
 
 }  // namespace pvrdma::adapters

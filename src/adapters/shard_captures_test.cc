@@ -1,10 +1,14 @@
-// Tests captures: which thread frees their memory, and what remains of a capture whose start fails.
+// Tests captures: which thread frees their memory, what remains of a capture whose
+// start fails, and the file of a capture that is ended.
 #include "adapters/shard_captures.h"
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <gtest/gtest.h>
+#include <map>
 #include <new>
 #include <string>
 #include <thread>
@@ -12,6 +16,7 @@
 
 #include "adapters/shard_fixture.h"
 #include "capture/capture.h"
+#include "capture/capture_fixture.h"
 
 namespace {
 
@@ -125,6 +130,62 @@ TEST_F(ShardCapturesTest, LeavesNoCaptureAtAnAdapterWhenThereIsNoMemoryForItsStr
   for (auto& each : all) each.reset();
   stop();
   expect_no_ring_is_left();
+}
+
+TEST_F(ShardCapturesTest, GivesACaptureThatIsEndedTheRestOfItsRing) {
+  constexpr std::uint32_t kMessages = 80;
+  constexpr std::uint32_t kFramesOfOne = verbs::kPieceBytesMax / 1024;
+  start();
+  const auto stream = captures_.start(wish_).value();
+  const auto said = shards_.on(
+      kName,
+      [](ServedAdapter& served) -> Result<void> {
+        const capture::Record record = capture::request(verbs::RequestOp::kWrite, kFramesOfOne * 1024);
+        for (std::uint32_t i = 0; i < kMessages; ++i)
+          served.tap().on_request(verbs::Direction::kInbound, record.request, nullptr, abi::Mtu::k1024,
+                                  Instant::now());
+        return {};
+      },
+      "saying something");
+  ASSERT_TRUE(said) << said.error().message;
+  ASSERT_TRUE(captures_.end(captures_.list()[0].id));
+  std::string file;
+  while (stream->read(file)) ASSERT_LT(file.size(), std::size_t{100} << 20);
+  EXPECT_GT(file.size(), std::size_t{1} << 20) << "more than one read() gives";
+  std::map<std::uint32_t, std::uint32_t> counts;  // of each type of block
+  std::uint32_t head[2] = {};                     // type and length
+  for (std::size_t at = 0; at < file.size(); at += head[1]) {
+    std::memcpy(head, file.data() + at, sizeof head);
+    ASSERT_GE(head[1], 12U);
+    ++counts[head[0]];
+  }
+  EXPECT_EQ(counts[6], kMessages * kFramesOfOne) << "frames";
+  EXPECT_GE(counts[5], transport::kPathKinds) << "statistics";
+  EXPECT_EQ(head[0], 5U) << "the file ends with statistics";
+}
+
+TEST_F(ShardCapturesTest, ListsWhatRunsAndEndsOneByItsId) {
+  start();
+  EXPECT_TRUE(captures_.list().empty());
+  auto first = captures_.start(wish_).value();
+  const auto second = captures_.start(wish_).value();
+  auto listed = captures_.list();
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed[0].adapter, kName);
+  EXPECT_EQ(listed[0].snap_bytes, 256U);
+  EXPECT_LT(listed[0].id, listed[1].id);
+  EXPECT_NE(listed[0].started_s, 0U);
+  std::string file;
+  EXPECT_TRUE(first->read(file));
+  EXPECT_EQ(captures_.list()[0].sent_bytes, file.size());
+  ASSERT_TRUE(captures_.end(listed[0].id));
+  EXPECT_FALSE(first->read(file)) << "the file is complete";
+  first.reset();
+  EXPECT_EQ(captures_.end(listed[0].id).error().kind, ErrorKind::kNotFound) << "it has gone";
+  ASSERT_EQ(captures_.list().size(), 1U);
+  EXPECT_EQ(captures_.list()[0].id, listed[1].id);
+  std::string other;
+  EXPECT_TRUE(second->read(other)) << "the other one goes on";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "adapters/captures.h"
 #include "adapters/faults.h"
 #include "api/router.h"
 #include "control/model/configuration_changes.h"
@@ -72,6 +73,16 @@ struct CounterGroupsRule {
 struct BudgetsRule {
   Json write(const std::vector<BudgetUse>& budgets) const;
   Json schema(Components& components) const;
+};
+
+struct AdapterBudgets {
+  std::string name;
+  std::vector<BudgetUse> budgets;
+};
+
+struct BudgetsAnswer {
+  std::vector<AdapterBudgets> adapters;
+  std::vector<BudgetUse> totals;  // of all adapters together
 };
 
 // An empty `adapter` means all adapters.
@@ -229,6 +240,18 @@ inline constexpr auto kObject<BudgetUse> = record("Budget", field("use", &Budget
                                                   field("refused", &BudgetUse::refused));
 
 template <>
+inline constexpr auto kObject<api::AdapterBudgets> = record("AdapterBudgets",
+                                                            field("name", &api::AdapterBudgets::name),
+                                                            field("budgets", &api::AdapterBudgets::budgets,
+                                                                  api::BudgetsRule{}));
+
+template <>
+inline constexpr auto kObject<api::BudgetsAnswer> =
+    record("HostBudgets", field("adapters", &api::BudgetsAnswer::adapters),
+           field("totals", &api::BudgetsAnswer::totals, api::BudgetsRule{})
+               .noted(R"("description": "Of all adapters of the host together")"));
+
+template <>
 inline constexpr auto kObject<snapshots::GidSnapshot> = record(
     "Gid", field("index", &snapshots::GidSnapshot::index), field("gid", &snapshots::GidSnapshot::gid),
     field("roce", &snapshots::GidSnapshot::roce),
@@ -290,6 +313,17 @@ inline constexpr auto kObject<api::PathView> =
            field("local_gid", &api::PathView::local_gid), field("remote_gid", &api::PathView::remote_gid),
            field("remote_qpn", &api::PathView::remote_qpn), field("peer_host", &api::PathView::peer_host),
            field("path", &api::PathView::path), field("reason", &api::PathView::path_reason));
+
+template <>
+inline constexpr auto kObject<adapters::CaptureState> = record(
+    "RunningCapture", field("id", &adapters::CaptureState::id),
+    field("adapter", &adapters::CaptureState::adapter), field("filter", &adapters::CaptureState::filter),
+    field("snaplen", &adapters::CaptureState::snap_bytes),
+    field("count", &adapters::CaptureState::frames_max), field("duration", &adapters::CaptureState::seconds),
+    field("started_s", &adapters::CaptureState::started_s).noted(R"("description": "In seconds since 1970")"),
+    field("sent_bytes", &adapters::CaptureState::sent_bytes).noted(R"("description": "Of the file, so far")"),
+    field("dropped", &adapters::CaptureState::dropped)
+        .noted(R"("description": "Frames that came faster than the reader took them")"));
 
 template <>
 inline constexpr auto kObject<adapters::FaultCounts> = record(

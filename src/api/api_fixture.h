@@ -40,7 +40,9 @@ struct FakeSource final : snapshots::SnapshotSource {
     adapter.name = "VM-01";
     adapter.groups = {{"verbs", {{"tx_bytes", 5}}}};
     adapter.paths = {{"tcp", 3, 300}};
+    adapter.budgets = {{Budget::kQps, 3, 64, 1}};
     snapshot.adapters.push_back(adapter);
+    snapshot.totals = {{Budget::kQps, 3, 4096, 0}};
     snapshot.not_served = not_served;
     snapshot.tcp.listening = true;
     snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
@@ -101,6 +103,12 @@ struct FakeCaptures final : adapters::Captures {
     if (wish.filter == "bad") return fail(ErrorKind::kInvalid, "the filter, character 1");
     return std::make_unique<FakeCapture>(wish.frames_max, running);
   }
+  std::vector<adapters::CaptureState> list() override { return listed; }
+  Result<void> end(std::uint64_t id) override {
+    if (std::erase_if(listed, [id](const auto& each) { return each.id == id; }) != 0) return {};
+    return fail(ErrorKind::kNotFound, "there is no capture " + std::to_string(id));
+  }
+  std::vector<adapters::CaptureState> listed;
   std::shared_ptr<std::atomic<int>> running = std::make_shared<std::atomic<int>>(0);
 };
 

@@ -286,6 +286,27 @@ TEST_F(ApiServerTest, AddsListsAndRemovesFaults) {
   EXPECT_TRUE(host_.faults.faults.empty());
 }
 
+TEST_F(ApiServerTest, ListsCapturesAndEndsThem) {
+  adapters::CaptureState running{
+      {.adapter = "VM-01", .filter = "op write", .snap_bytes = 96}, 7, 1000, 42, 5};
+  host_.captures.listed = {running};
+  EXPECT_EQ(
+      get("/v1/captures")->body,
+      "[{\"id\":7,\"adapter\":\"VM-01\",\"filter\":\"op write\",\"snaplen\":96,\"count\":0,\"duration\":0,"
+      "\"started_s\":1000,\"sent_bytes\":42,\"dropped\":5}]\n");
+  EXPECT_EQ(client().Delete("/v1/captures/8")->status, 404);
+  EXPECT_EQ(client().Delete("/v1/captures/all")->status, 404);
+  EXPECT_EQ(client().Delete("/v1/captures/7")->body, "{}\n");
+  EXPECT_EQ(get("/v1/captures")->body, "[]\n");
+}
+
+TEST_F(ApiServerTest, TellsTheBudgetsOfEachAdapterAndOfTheHost) {
+  EXPECT_EQ(
+      get("/v1/budgets")->body,
+      "{\"adapters\":[{\"name\":\"VM-01\",\"budgets\":{\"qps\":{\"use\":3,\"limit\":64,\"refused\":1}}}],"
+      "\"totals\":{\"qps\":{\"use\":3,\"limit\":4096,\"refused\":0}}}\n");
+}
+
 TEST_F(ApiServerTest, SendsACaptureUntilItsEnd) {
   const auto post = [this](const std::string& adapter, const std::string& body) {
     return client().Post("/v1/adapters/" + adapter + "/capture", body, "application/json");

@@ -14,8 +14,6 @@
 namespace pvrdma::api {
 namespace {
 
-constexpr std::string_view kCaptureType = "application/x-pcapng";
-
 const snapshots::AdapterSnapshot* find(const snapshots::Snapshot& snapshot, std::string_view name) {
   const auto it =
       std::find_if(snapshot.adapters.begin(), snapshot.adapters.end(),
@@ -72,15 +70,6 @@ Reply upgrade_vmm(motion::UpgradeService& upgrades, const Call& call) {
   return upgraded ? ok(text_of(*upgraded)) : refuse(upgraded.error());
 }
 
-Reply capture(const ApiParts& parts, const Call& call) {
-  auto wish = body_of<adapters::CaptureWish>(call);
-  if (!wish) return refuse(wish.error());
-  wish->adapter = call.names[0];
-  auto stream = parts.captures.start(*wish);
-  if (!stream) return refuse(stream.error());
-  return {200, {}, std::string(kCaptureType), *std::move(stream)};
-}
-
 Version version_for(Role role, const ApiParts& parts) {
   Version answer{.version = parts.version, .role = to_text(role), .features = features_of(parts)};
   if (parts.plane != nullptr) answer.host = parts.plane->host();
@@ -109,14 +98,6 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
   router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up",
               schema_for<LinkBody>, schema_for<snapshots::AdapterSnapshot>,
               [parts](const Call& call) { return set_link(parts, call); }});
-  router.add(
-      {.method = "POST",
-       .path = "/v1/adapters/{adapter}/capture",
-       .summary = "A pcapng file of the adapter's messages as RoCE frames, until the client stops reading",
-       .body = schema_for<adapters::CaptureWish>,
-       .answer = capture_schema,
-       .handler = [parts](const Call& call) { return capture(parts, call); },
-       .streams = true});
   router.add({"POST", "/v1/adapters/{adapter}/upgrade-vmm",
               "Moves the adapter's VM to another QEMU of this host; answers when the VM goes on there",
               schema_for<motion::UpgradeWish>, schema_for<motion::UpgradeReport>,

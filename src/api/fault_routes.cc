@@ -1,9 +1,7 @@
 // "/v1/faults": faults that are injected into the messages of this host's adapters.
-#include <charconv>
 #include <fmt/core.h>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "api/answers.h"
@@ -39,11 +37,8 @@ Reply list(adapters::Faults& faults, const Call& call) {
 Reply remove(adapters::Faults& faults, const std::string& name) {
   std::optional<std::uint64_t> id;
   if (name != "all") {
-    const char* const end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data(), end, id.emplace());
-    if (error != std::errc{} || rest != end) {
-      return refuse(no_such("fault", name, "fault"));
-    }
+    id = id_of(name);
+    if (!id) return refuse(no_such("fault", name, "fault"));
   }
   const auto removed = faults.remove(id);
   return removed ? ok("{}") : refuse(removed.error());

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/object.h"
+#include "schema/rules.h"
 #include "tls/certificates.h"
 
 namespace pvrdma::api {

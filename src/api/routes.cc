@@ -1,6 +1,8 @@
 #include "api/routes.h"
 
+#include <charconv>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "api/openapi.h"
@@ -30,6 +32,8 @@ Router make_router(const ApiParts& parts) {
   add_watch_route(router, parts);
   add_web_routes(router);
   add_process_routes(router, parts);
+  add_budget_route(router, parts);
+  add_capture_routes(router, parts);
   add_fault_routes(router, parts);
   add_checkpoint_routes(router, parts);
   add_cluster_routes(router, parts);
@@ -48,6 +52,14 @@ Router make_router(const ApiParts& parts) {
 
 std::string host_name(const std::string& own, const std::string& name) {
   return name == "self" ? own : name;
+}
+
+std::optional<std::uint64_t> id_of(const std::string& text) {
+  std::uint64_t id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, id);
+  if (error != std::errc{} || rest != end) return std::nullopt;
+  return id;
 }
 
 Reply edit_and_show(const Configuration& configuration, const control::Plane::Edit& edit,

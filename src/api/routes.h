@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ struct ApiParts {
 void add_daemon_routes(Router& router, const ApiParts& parts);
 void add_web_routes(Router& router);
 void add_process_routes(Router& router, const ApiParts& parts);
+void add_budget_route(Router& router, const ApiParts& parts);
+void add_capture_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
 void add_checkpoint_routes(Router& router, const ApiParts& parts);
 // The following routes need a plane. Without one they are only described; their handlers are never called.
@@ -68,6 +71,9 @@ Router make_router(const ApiParts& parts);
 
 // Resolves the host name in a path or body: "self" means this daemon's host, whose name is `own`.
 std::string host_name(const std::string& own, const std::string& name);
+
+// Resolves the id of a fault or capture in a path. Empty: the text is not a number.
+std::optional<std::uint64_t> id_of(const std::string& text);
 
 // Runs `edit`, then replies with the result of `show` for the new inventory.
 Reply edit_and_show(const Configuration& configuration, const control::Plane::Edit& edit,

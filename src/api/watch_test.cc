@@ -118,7 +118,7 @@ TEST_F(WatchTest, BeginsWithAllThereIs) {
   const Json stats = watcher.next("stats");
   EXPECT_GT(stats["t"].get<std::uint64_t>(), 1'600'000'000'000U);
   EXPECT_EQ(stats["adapters"],
-            Json::parse(R"([["VM-01", "", false, 0, 0, 0, 0, 0, 0, {"tcp": [3, 300]}, {}]])"));
+            Json::parse(R"([["VM-01", "", false, 0, 0, 0, 0, 0, 0, {"tcp": [3, 300]}, {"qps": [3, 1]}]])"));
 }
 
 TEST_F(WatchTest, TellsAChangeWithin200Ms) {

@@ -11,17 +11,18 @@ Reader::Reader(std::shared_ptr<Capture> capture, ReaderOptions options, Instant 
                std::chrono::system_clock::time_point wall)
     : capture_(std::move(capture)),
       options_(std::move(options)),
-      started_(now),
       wall_offset_(std::chrono::duration_cast<std::chrono::nanoseconds>(wall.time_since_epoch()) -
                    now.since_start),
       synthesis_(options_.mac, options_.version, capture_->snap_bytes),
-      statistics_due_(now + kStatisticsEvery) {}
+      statistics_due_(now + kStatisticsEvery) {
+  if (options_.duration) ends_ = now + *options_.duration;
+}
 
 bool Reader::read(std::string& out, Instant now) {
   if (ended_) return false;
   if (!begun_) begin(out);
   const std::size_t end = out.size() + kBytesAtOnce;
-  const bool is_late = options_.duration && now >= started_ + *options_.duration;
+  const bool is_late = ends_ && now >= *ends_;
   // Read before the ring is drained: the shard sets the flag after its last record.
   const bool is_gone = capture_->adapter_gone;
   bool is_drained = false;
@@ -31,7 +32,7 @@ bool Reader::read(std::string& out, Instant now) {
       is_drained = true;
       break;
     }
-    if (is_late && record.time >= started_ + *options_.duration) {
+    if (is_late && record.time >= *ends_) {
       is_drained = true;
       break;
     }
@@ -40,6 +41,10 @@ bool Reader::read(std::string& out, Instant now) {
   ended_ = ended_ || (is_drained && (is_late || is_gone));
   if (ended_ || now >= statistics_due_) add_statistics(out, now);
   return !ended_;
+}
+
+void Reader::end_at(Instant end) {
+  if (!ends_ || end < *ends_) ends_ = end;
 }
 
 void Reader::begin(std::string& out) {

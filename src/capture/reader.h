@@ -38,8 +38,10 @@ class Reader {
   Reader& operator=(const Reader&) = delete;
 
   // Appends what has arrived by `now`, at most some MiB. False: the file is complete, because frames_max or
-  // duration is reached or the adapter is gone.
+  // its end is reached or the adapter is gone.
   bool read(std::string& out, Instant now);
+  // Ends the file at `end`, unless it ends earlier. read() still appends the messages before `end`.
+  void end_at(Instant end);
 
  private:
   static constexpr Duration kStatisticsEvery = std::chrono::seconds(1);
@@ -52,7 +54,7 @@ class Reader {
 
   const std::shared_ptr<Capture> capture_;
   const ReaderOptions options_;
-  const Instant started_;
+  std::optional<Instant> ends_;  // messages from then on are not in the file; empty: no limit
   const std::chrono::nanoseconds wall_offset_;
   Synthesis synthesis_;
   bool begun_ = false;

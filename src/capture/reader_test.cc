@@ -145,6 +145,20 @@ TEST_F(ReaderTest, EndsWhenItsTimeIsOver) {
   EXPECT_FALSE(more);
 }
 
+TEST_F(ReaderTest, EndsEarlierIfItIsToldTo) {
+  const auto made = reader({.duration = std::chrono::seconds(3)});
+  read(*made);
+  put(request(RequestOp::kWrite, 8), 8);
+  now = now + std::chrono::seconds(1);
+  made->end_at(now);
+  put(request(RequestOp::kWrite, 8), 8);  // after the end
+  made->end_at(now + std::chrono::seconds(1));
+  bool more = true;
+  EXPECT_THAT(types_of(read(*made, more)),
+              ElementsAre(kFrame, kStatistics, kStatistics, kStatistics, kStatistics, kStatistics));
+  EXPECT_FALSE(more);
+}
+
 TEST_F(ReaderTest, EndsWithTheAdapterAfterWhatCameBefore) {
   const auto made = reader();
   put(request(RequestOp::kWrite, 8), 8);

@@ -82,6 +82,25 @@ std::string adapter_text(const Json& adapter) {
   return properties.text();
 }
 
+void add_budgets(Table& table, const std::string& adapter, const Json& budgets) {
+  for (const auto& [name, budget] : budgets.items()) {
+    table.add(
+        {adapter, name, digits_at(budget, "use"), digits_at(budget, "limit"), digits_at(budget, "refused")});
+  }
+}
+
+Table budget_list(const Json& answer) {
+  Table table({{"Adapter"},
+               {"Budget"},
+               {"Use", Align::kRight},
+               {"Limit", Align::kRight},
+               {"Refused", Align::kRight}});
+  for (const Json& each : answer.at("adapters"))
+    add_budgets(table, text_at(each, "name"), each.at("budgets"));
+  add_budgets(table, "all together", answer.at("totals"));
+  return table;
+}
+
 Table qp_list(const Json& list) {
   Table table({{"Adapter"},
                {"QPN", Align::kRight},
@@ -160,6 +179,7 @@ Argument only_adapter() {
 
 Section adapter_commands() {
   return {.namespaces = {{"adapter", "PVRDMA adapters that this host serves"},
+                         {"adapter budget", "limits of what adapters use"},
                          {"qp", "queue pairs"},
                          {"path", "paths that connections take"}},
           .commands = {{.words = "adapter list",
@@ -182,6 +202,10 @@ Section adapter_commands() {
                         .method = Method::kPut,
                         .path = "/v1/adapters/{NAME}/link",
                         .text = adapter_text},
+                       {.words = "adapter budget list",
+                        .help = "list what each adapter and all together use of their budgets",
+                        .path = "/v1/budgets",
+                        .table = budget_list},
                        {.words = "qp list",
                         .help = "list the queue pairs and their traffic",
                         .arguments = {only_adapter()},

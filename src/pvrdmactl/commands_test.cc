@@ -423,6 +423,28 @@ TEST(CaptureCommand, AsksForWhatIsToBeCaptured) {
   EXPECT_NE(asked("capture VM-01").find("--write"), std::string::npos);
 }
 
+TEST(CaptureCommand, ListsAndEndsWhatRuns) {
+  EXPECT_EQ(asked("adapter capture list"), "GET /v1/captures");
+  EXPECT_EQ(asked("adapter capture end 7"), "DELETE /v1/captures/7");
+  EXPECT_EQ(shown("adapter capture list",
+                  R"([{"id":7,"adapter":"VM-01","filter":"op write","snaplen":96,"count":0,"duration":0,
+                       "started_s":0,"sent_bytes":42,"dropped":5}])"),
+            "ID  Adapter  Since                 Bytes  Dropped  Filter\n"
+            "--  -------  --------------------  -----  -------  --------\n"
+            " 7  VM-01    1970-01-01T00:00:00Z     42        5  op write\n");
+}
+
+TEST(BudgetCommands, ShowUseAndLimit) {
+  EXPECT_EQ(asked("adapter budget list"), "GET /v1/budgets");
+  EXPECT_EQ(shown("adapter budget list",
+                  R"({"adapters":[{"name":"VM-01","budgets":{"qps":{"use":3,"limit":64,"refused":1}}}],
+                      "totals":{"qps":{"use":3,"limit":4096,"refused":0}}})"),
+            "Adapter       Budget  Use  Limit  Refused\n"
+            "------------  ------  ---  -----  -------\n"
+            "VM-01         qps       3     64        1\n"
+            "all together  qps       3   4096        0\n");
+}
+
 TEST(VmCommands, ChangeAVmsQemu) {
   EXPECT_EQ(asked("vm qemu-args VM-01"), "GET /v1/vms/VM-01/qemu-args");
   EXPECT_EQ(asked("vm qemu-args VM-01 --incoming"), "GET /v1/vms/VM-01/qemu-args?incoming=true");

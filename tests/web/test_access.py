@@ -15,13 +15,15 @@ from web.browser import Browser
 VIEWS = ["#/home", "#/hosts", "#/hosts/esx-01/summary", *(f"#/hosts/esx-01/configure/{page}" for page in (
     "virtual-switches", "physical-adapters", "rdma-adapters", "vmkernel-adapters", "advanced", "firewall")),
     "#/networking", *(f"#/networking/{SWITCH}/configure/{page}" for page in ("port-groups", "uplinks", "hosts")),
-    "#/vms", "#/vms/VM-01/summary", "#/vms/VM-01/power-on", "#/about"]
+    *(f"#/hosts/esx-01/monitor/{page}" for page in ("budgets", "neighbours", "hca", "native")), "#/hosts/esx-02/monitor/hca",
+    "#/vms", "#/vms/VM-01/summary", "#/vms/VM-01/monitor", "#/vms/VM-01/power-on", "#/motions", "#/captures", "#/faults", "#/about"]
 DIALOGS = [("#/networking", "New Distributed Switch"), (f"#/networking/{SWITCH}", "New Distributed Port Group"),
            (f"#/networking/{SWITCH}", f"Edit Settings of {PORTGROUP}"), (f"#/networking/{SWITCH}/configure/hosts", "Manage esx-01"),
            (f"#/networking/{SWITCH}/configure/hosts", "Add and Manage Hosts"),
            ("#/hosts/esx-01/configure/vmkernel-adapters", "Add networking"), ("#/hosts/esx-01/configure/advanced", "Edit"),
            ("#/hosts/esx-01/configure/firewall", "Edit"), ("#/vms", "New Virtual Machine"), ("#/vms/VM-01", "Edit Settings"),
-           ("#/vms/VM-01", "Upgrade VM Compatibility"), ("#/vms/VM-01", "Remove")]
+           ("#/vms/VM-01", "Upgrade VM Compatibility"), ("#/vms/VM-01", "Remove"), ("#/hosts/esx-01/monitor/hca", "Measure"),
+           ("#/captures", "Capture"), ("#/faults", "Inject Faults")]
 
 # What a wizard needs at its first steps; the defaults are good for the others.
 WIZARDS: dict[str, Callable[[Browser], None]] = {

@@ -60,3 +60,19 @@ def test_tokens_and_roles(page: str, browser: Browser) -> None:  # the browser l
     assert browser.wait("the switch", lambda: browser.text("main h1")) == "DSwitch"
     browser.run("sessionStorage.clear()")
     assert [message for message in browser.messages() if "status of 401" not in message] == []
+
+
+def test_the_read_token_sees_what_runs_and_acts_on_nothing(page: str, browser: Browser) -> None:
+    browser.driver.get(f"{page}#/captures")
+    log_in(browser, READ_TOKEN)
+    for view, button in (("#/captures", "Capture"), ("#/hosts/esx-01/monitor/hca", "Measure"), ("#/vms/VM-01/monitor", "Capture")):
+        browser.go(view)
+        browser.wait(f"the button {button}", lambda button=button: not browser.button(button).is_enabled())
+        assert "You are logged in with the read-only token." in browser.text("main"), view
+    browser.go("#/faults")
+    browser.wait("why there are none", lambda: "This daemon injects no faults" in browser.text("main"))
+    browser.go("#/hosts/esx-01/monitor/budgets")
+    assert [row["Adapter"] for row in browser.grid("Budgets")] == ["VM-01"]
+    browser.run("document.querySelector('[aria-label=\"Log out\"]').click()")
+    browser.wait("the login page", lambda: browser.run("return document.getElementById('token')"))
+    assert all("status of 401" in message for message in browser.messages())  # before and after the token

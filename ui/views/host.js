@@ -1,9 +1,10 @@
-// One host: Summary and Configure.
+// One host: Summary, Monitor and Configure.
 import { html } from '../lit.js';
 import { yes } from '../format.js';
 import { box, dot, facts, side_list, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
+import { monitor } from './host_monitor.js';
 import { advanced, firewall } from './host_system.js';
 import { physical_adapters, virtual_switches, vmkernel_adapters } from './host_network.js';
 import { rdma_adapters } from './rdma_adapters.js';
@@ -12,15 +13,16 @@ const networking = { 'virtual-switches': [W.virtualSwitches, virtual_switches], 
                      'rdma-adapters': [W.rdmaAdapters, rdma_adapters], 'vmkernel-adapters': [W.vmkernelAdapters, vmkernel_adapters] };
 const system = { advanced: [W.advanced, advanced], firewall: [W.firewall, firewall] };
 
-export function host(store, name, [tab = 'summary', page = 'virtual-switches']) {
+export function host(store, name, [tab = 'summary', page]) {
   const shown = store.data.hosts.find((each) => each.name === name);
   if (!shown) return box('warning', `The cluster has no host ${name}.`);
   return html`${title(html`${dot(shown.alive, store.live)} ${name}`)}
-    ${tabs(name, [[W.summary, to('hosts', name, 'summary'), tab === 'summary'], [W.configure, to('hosts', name, 'configure'), tab === 'configure']])}
-    ${tab === 'configure' ? configure(store, shown, page) : summary(store, shown)}`;
+    ${tabs(name, [[W.summary, to('hosts', name, 'summary'), tab === 'summary'],
+                  [W.monitor, to('hosts', name, 'monitor'), tab === 'monitor'], [W.configure, to('hosts', name, 'configure'), tab === 'configure']])}
+    ${tab === 'configure' ? configure(store, shown, page) : tab === 'monitor' ? monitor(store, shown, page) : summary(store, shown)}`;
 }
 
-function configure(store, shown, page) {
+function configure(store, shown, page = 'virtual-switches') {
   const links = (group) => Object.entries(group).map(([key, [label]]) => [label, to('hosts', shown.name, 'configure', key), key === page]);
   const pages = { ...networking, ...system };
   const found = Object.hasOwn(pages, page) ? pages[page] : null;

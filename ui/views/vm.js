@@ -1,11 +1,14 @@
 // One VM: Summary with its adapter, and how to power it on.
 import { html } from '../lit.js';
 import { edit_settings } from '../dialogs/edit_settings.js';
+import { cannot_migrate, migrate } from '../dialogs/migrate.js';
 import { kNewest, remove_vm, upgrade_vm } from '../dialogs/vm.js';
 import { memory, rate } from '../format.js';
 import { answer, box, button, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
+import { motion_detail, motion_of } from './motions.js';
+import { vm_monitor } from './vm_monitor.js';
 import { power } from './vms.js';
 
 // Why the VM cannot be changed now; '': it can.
@@ -15,24 +18,34 @@ function locked(store, vm) {
   return vm.power === 'on' ? `${vm.name} is powered on.` : '';
 }
 
+const pages = { summary: [W.summary, summary], monitor: [W.monitor, monitor], 'power-on': ['How to power on', power_on] };
+
 export function vm(store, name, [tab = 'summary']) {
   const shown = store.data.vms.find((each) => each.name === name);
   const adapter = store.data.adapters.find((each) => each.name === name);
-  if (!shown && !(store.outside && adapter)) return box('warning', `The cluster has no VM ${name}.`);
-  if (!shown) return html`${title(name)}${adapter_facts(adapter)}`;
+  if (!shown && !adapter) return box('warning', `The cluster has no VM ${name}.`);
+  if (!shown) return html`${title(name)}${adapter_facts(adapter)}${vm_monitor(store, adapter)}`;
   const why = locked(store, shown);
   return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, html`
       ${button(W.editSettings, () => edit_settings(store, shown), why)}
       ${button(W.upgrade, () => upgrade_vm(shown), why && ' ' || (shown.hardware_version >= kNewest ? 'It has the newest version.' : ''))}
+      ${button(W.migrate, () => migrate(store, shown), cannot_migrate(store, shown))}
       ${button('Remove', () => remove_vm(shown), why && ' ')}`)}
-    ${tabs(name, [[W.summary, to('vms', name, 'summary'), tab !== 'power-on'], ['How to power on', to('vms', name, 'power-on'), tab === 'power-on']])}
-    ${tab === 'power-on' ? power_on(store, shown) : summary(store, shown, adapter)}`;
+    ${tabs(name, Object.entries(pages).map(([key, [label]]) => [label, to('vms', name, key), tab === key]))}
+    ${Object.hasOwn(pages, tab) ? pages[tab][1](store, shown, adapter) : box('warning', `A VM has no page ${tab}.`)}`;
+}
+
+function monitor(store, shown, adapter) {
+  const motion = motion_of(store, shown.name);
+  return html`${motion ? motion_detail(store, motion) : ''}
+    ${adapter ? vm_monitor(store, adapter) : html`<p class="empty">${shown.adapter ? `${shown.host} serves this adapter and knows its traffic.` : 'The VM has no PVRDMA adapter.'}</p>`}`;
 }
 
 function summary(store, shown, adapter) {
   const mend = button(W.editSettings, () => edit_settings(store, shown), locked(store, shown));
   return html`
     ${shown.power_on_refusal ? box('warning', shown.power_on_refusal, mend) : ''}
+    ${shown.motion ? box('info', `${shown.name} is on its way to ${shown.motion.to}.`, html` <a href=${to('vms', shown.name, 'monitor')}>Progress</a>`) : ''}
     ${shown.not_served ? box('danger', shown.not_served) : ''}
     ${facts([[W.state, power(shown)], [W.host, shown.motion ? `${shown.host} → ${shown.motion.to}` : html`<a href=${to('hosts', shown.host)}>${shown.host}</a>`],
              [W.compatibility, `VM version ${shown.hardware_version}`], [W.memory, `${memory(shown.memory_mib)}, ${memory(shown.memory_reserved_mib)} reserved`]])}

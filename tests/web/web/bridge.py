@@ -20,6 +20,7 @@ from typing import Any
 from harness.block import Block
 
 _GUARD_S = 30.0
+_STREAMS = ("text/event-stream", "application/x-pcapng")
 _LOOK_S = 0.5  # how often a stream looks for trouble
 
 
@@ -98,7 +99,7 @@ class Bridge(Block):
             passed = {name: value for name, value in request.headers.items() if name.lower() not in ("accept-encoding", "content-length")}
             upstream.request(request.command, request.path, body or None, passed)
             answer = upstream.getresponse()
-            if answer.getheader("Content-Type", "") == "text/event-stream":
+            if answer.getheader("Content-Type", "") in _STREAMS:
                 self._pass_stream(request, answer)
                 return
             status, data = answer.status, answer.read()
@@ -129,7 +130,7 @@ class Bridge(Block):
     def _pass_stream(self, request: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
         """Passes a stream on until either end leaves, or the API is in trouble."""
         request.send_response(200)
-        request.send_header("Content-Type", "text/event-stream")
+        request.send_header("Content-Type", answer.getheader("Content-Type", ""))
         request.end_headers()
         request.close_connection = True
         with suppress(OSError, http.client.HTTPException):  # either end has left

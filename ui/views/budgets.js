@@ -1,0 +1,46 @@
+// Budgets: what each adapter may use of the host, and who is busy.
+import { html } from '../lit.js';
+import { ms, percent, rate } from '../format.js';
+import { answer, bar, box, facts, section } from '../parts.js';
+import { to } from '../route.js';
+import { table } from '../table.js';
+import { W } from '../words.js';
+
+const kNearly = 0.9;
+// Rates first: they say who is busy.
+const names = { doorbells_per_s: 'Doorbells/s', commands_per_s: 'Commands/s', qps: 'QPs', cqs: 'CQs', srqs: 'SRQs', mrs: 'MRs', registered_mib: 'Registered MiB',
+                rings_mib: 'Rings MiB', mapped_mib: 'Mapped MiB' };
+
+const is_short = ({ use, limit, refused }) => refused > 0 || use > kNearly * limit;
+
+const text_of = ({ use, limit, refused }) => `${use} of ${limit}${refused ? `, refused ${refused} times` : ''}`;
+
+const cell = (budget) => html`${bar(budget.use, budget.limit)}${is_short(budget) ? html`<span class="warn">▲ ${text_of(budget)}</span>` : text_of(budget)}`;
+
+export function budgets(store) {
+  return html`${section('Budgets: limits and who is busy')}
+    ${answer(store.detail('/v1/budgets'), (told) => draw(store, told))}
+    ${answer(store.detail('/v1/stats'), ({ host }) => busy(host.shard))}`;
+}
+
+function draw(store, { adapters, totals }) {
+  const known = Object.keys(names).filter((name) => adapters.some((adapter) => name in adapter.budgets));
+  const rate_of = ({ name }) => store.data.adapters.find((adapter) => adapter.name === name)?.rate;
+  const columns = [
+    { key: 'adapter', title: W.adapter, value: (row) => row.name, cell: (row) => html`<a tabindex="-1" href=${to('vms', row.name, 'monitor')}>${row.name}</a>` },
+    { key: 'rate', title: 'Throughput', value: (row) => rate_of(row) ?? '', cell: (row) => rate(rate_of(row)), number: true },
+    ...known.map((name) => ({ key: name, title: names[name], value: (row) => row.budgets[name].use, cell: (row) => cell(row.budgets[name]) })),
+  ];
+  const grid = table('budgets', columns, { label: W.budgets, key: (row) => row.name, empty: 'This host serves no adapter.' });
+  if (grid.sort_key === null) Object.assign(grid, { sort_key: 'doorbells_per_s', descending: true });
+  const tight = adapters.flatMap((adapter) => known.filter((name) => is_short(adapter.budgets[name])).map((name) => `${adapter.name}: ${names[name]}`));
+  return html`${tight.length ? box('warning', `▲ Nearly used up, or refused: ${tight.join(', ')}`) : ''}
+    ${grid.draw(adapters)}
+    ${section('All adapters together')}
+    ${facts(Object.keys(names).filter((name) => name in totals).map((name) => [names[name], html`${cell(totals[name])} (${percent(totals[name].use, totals[name].limit)})`]))}`;
+}
+
+// A long turn keeps all adapters waiting.
+const busy = (shard) => html`${section('The thread that serves the adapters')}
+  ${facts([['Turns', shard.turns], ['Sleeps', shard.sleeps], ['Tasks', shard.tasks],
+           ['Turns of 10 ms or longer', `${shard.long_turns}, together ${ms(shard.long_turns_us)}, ${ms(shard.long_turns_cpu_us)} of it on a processor`]])}`;

@@ -1,0 +1,47 @@
+// Captures: those that run on this host, and the files that this page has.
+import { html } from '../lit.js';
+import { end_capture, new_capture } from '../dialogs/capture.js';
+import { bytes, timeOfDay } from '../format.js';
+import { answer, button, section, title } from '../parts.js';
+import { recordings } from '../recordings.js';
+import { to } from '../route.js';
+import { Table, table } from '../table.js';
+import { W } from '../words.js';
+
+const running = [
+  { key: 'id', title: 'ID', value: (capture) => capture.id, number: true },
+  { key: 'adapter', title: W.adapter, value: (capture) => capture.adapter, cell: (capture) => html`<a tabindex="-1" href=${to('vms', capture.adapter)}>${capture.adapter}</a>` },
+  { key: 'filter', title: 'Filter', value: (capture) => capture.filter || 'all messages' },
+  { key: 'since', title: W.since, value: (capture) => timeOfDay(capture.started_s * 1000) },
+  { key: 'sent', title: 'Sent', value: (capture) => capture.sent_bytes, cell: (capture) => bytes(capture.sent_bytes), number: true },
+  { key: 'dropped', title: 'Dropped frames', value: (capture) => capture.dropped, number: true },
+];
+
+const files = [
+  { key: 'adapter', title: W.adapter, value: (file) => file.adapter },
+  { key: 'filter', title: 'Filter', value: (file) => file.filter || 'all messages' },
+  { key: 'since', title: W.since, value: (file) => timeOfDay(file.at_ms) },
+  { key: 'size', title: 'Size', value: (file) => file.bytes, cell: (file) => bytes(file.bytes), number: true },
+  { key: 'state', title: W.state, value: (file) => file.state },
+];
+
+export const captures = (store) => html`${title(W.captures)}
+  ${section('Running on this host')}
+  ${answer(store.detail('/v1/captures'), (list) => draw_running(store, list))}
+  ${section('Files of this page')}
+  ${draw_files()}`;
+
+function draw_running(store, list) {
+  const grid = table('captures', running, { label: 'Running on this host', key: (capture) => capture.id, empty: 'No capture runs.' });
+  const chosen = grid.chosen(list);
+  return grid.draw(list, html`${button(W.capture, () => new_capture(store), store.cannot_act || (store.data.adapters.length ? '' : 'This host serves no adapter.'))}
+    ${chosen ? button(`End capture ${chosen.id}`, () => end_capture(chosen), store.cannot_act && ' ') : ''}`);
+}
+
+function draw_files() {
+  const grid = table('capture-files', files, { label: 'Files of this page', key: (file) => file.id, empty: 'Files stay here until they are discarded or the page is left.' });
+  const chosen = grid.chosen(recordings);
+  const then = (run) => () => { run(); Table.changed(); };
+  return grid.draw(recordings, chosen ? html`${button('Save', () => chosen.save(), chosen.bytes ? '' : ' ')}
+    ${button('Stop', then(() => chosen.stop()), chosen.state === 'runs' ? '' : ' ')}${button('Discard', then(() => chosen.discard()))}` : '');
+}

@@ -1,0 +1,59 @@
+// Motions: VMs that move from this host to another one, and those that did.
+import { html } from '../lit.js';
+import { cancel_motion } from '../dialogs/cancel_motion.js';
+import { bytes, ms, percent } from '../format.js';
+import { answer, bar, box, button, facts, section, title } from '../parts.js';
+import { to } from '../route.js';
+import { table } from '../table.js';
+import { W } from '../words.js';
+
+const kPath = '/v1/motions';
+
+// The parts of a pause, in their order.
+const parts = [['freeze_us', 'stopping the adapter'], ['pages_us', 'showing written pages to QEMU'], ['state_us', "the adapter's state"],
+               ['memory_us', 'the last memory'], ['commit_us', 'commit in the store'], ['go_on_us', 'starting the VM there']];
+
+const colours = { done: 'good', failed: 'bad' };
+const colour = ({ state }) => colours[state] ?? '';
+
+const moved = (motion) => (motion.state === 'done' ? motion.ram_bytes : motion.ram_bytes - motion.remaining_bytes);
+
+const progress = (motion) => html`${bar(moved(motion), motion.ram_bytes)}${percent(moved(motion), motion.ram_bytes)}`;
+
+// The newest motion of the VM that began on this host; undefined: there is none, or it is not known yet.
+export const motion_of = (store, vm) => store.detail(kPath).value?.find((motion) => motion.vm === vm);
+
+const columns = [
+  { key: 'vm', title: 'VM', value: (motion) => motion.vm, cell: (motion) => html`<a tabindex="-1" href=${to('vms', motion.vm)}>${motion.vm}</a>` },
+  { key: 'from', title: W.from, value: (motion) => motion.from },
+  { key: 'to', title: W.to, value: (motion) => motion.to },
+  { key: 'state', title: W.state, value: (motion) => motion.state, cell: (motion) => html`<span class=${colour(motion)}>${motion.state}</span>` },
+  { key: 'phase', title: W.phase, value: (motion) => (motion.state === 'runs' ? motion.phase : '--') },
+  { key: 'progress', title: W.progress, value: (motion) => percent(moved(motion), motion.ram_bytes), cell: progress },
+  { key: 'since', title: W.since, value: (motion) => motion.since },
+  { key: 'pause', title: W.pause, value: (motion) => (motion.state === 'done' ? motion.pause_us / 1000 : ''), number: true,
+    cell: (motion) => (motion.state === 'done' ? ms(motion.pause_us) : '--') },
+  { key: 'result', title: W.result, value: (motion) => motion.error || (motion.state === 'done' ? 'done' : '--') },
+];
+
+export function motions(store) {
+  return html`${title(W.motions)}
+    <p class="empty">The newest motion of each VM that left this host. Other hosts know theirs.</p>
+    ${answer(store.detail(kPath), (list) => {
+      const grid = table('motions', columns, { label: W.motions, key: (motion) => motion.id, empty: 'No VM has left this host since its daemon started.' });
+      const chosen = grid.chosen(list);
+      return html`${grid.draw(list)}${chosen ? motion_detail(store, chosen) : ''}`;
+    })}`;
+}
+
+// What the motion does, or what came of it. A VM's page shows it, too.
+export const motion_detail = (store, motion) => html`<section class="detail" aria-label="Motion of ${motion.vm}">
+  <h3 class="section-title">${motion.vm}: ${motion.from} → ${motion.to}</h3>
+  ${motion.error ? box(motion.state === 'failed' ? 'danger' : 'warning', motion.error) : ''}
+  ${motion.state === 'runs' ? button('Cancel motion', () => cancel_motion(motion), store.cannot_edit) : ''}
+  ${facts([[W.state, motion.state], ...(motion.state === 'runs' ? [[W.phase, motion.phase]] : []), [W.since, motion.since],
+           [W.progress, progress(motion)], [W.memory, `${bytes(motion.ram_bytes)}, ${bytes(motion.remaining_bytes)} left`],
+           ["The adapter's pages", bytes(motion.page_bytes)], ["The adapter's state", bytes(motion.state_bytes)],
+           ...(motion.state === 'done' ? [['Took', `${(motion.took_us / 1e6).toFixed(2)} s`]] : [])])}
+  ${motion.state === 'done' ? html`${section(`${W.pause}: ${ms(motion.pause_us)}`)}
+    ${facts(parts.map(([key, label]) => [label, html`${bar(motion[key], motion.pause_us)}${ms(motion[key])}`]))}` : ''}</section>`;
