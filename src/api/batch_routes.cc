@@ -79,7 +79,10 @@ Reply batch(control::Plane& plane, const Router& router, const Call& call) {
   if (done && !body->dry_run) done = plane.edit(run_it(/*rehearsed=*/true));
   if (refusal) return *std::move(refusal);
   if (!done) return refuse(done.error());
-  if (!body->dry_run) answer.revision = plane.inventory()->revision;
+  if (!body->dry_run) {
+    answer.revision = plane.inventory()->revision;
+    tell_edits(answer.changes, call.client);
+  }
   return ok(text_of(answer));
 }
 

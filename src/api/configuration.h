@@ -1,12 +1,14 @@
 // Configuration: the cluster's configuration as a handler sees and edits it: the plane's, or the draft of a
 // batch, whose edits are committed together (batch_routes.cc).
 //
-// Thread: one; borrows the plane and the draft.
+// Thread: one; borrows the plane and the call.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "api/edit_report.h"
+#include "api/router.h"
 #include "base/result.h"
 #include "control/plane/plane.h"
 
@@ -20,8 +22,8 @@ struct Draft {
 
 class Configuration {
  public:
-  // `draft` is null for an edit that is alone.
-  Configuration(control::Plane& plane, const Draft* draft) : plane_(plane), draft_(draft) {}
+  Configuration(control::Plane& plane, const Call& call)
+      : plane_(plane), draft_(call.draft), client_(call.client) {}
 
   const std::string& host() const { return plane_.host(); }
   // Never null. That of a draft shows each later edit.
@@ -30,14 +32,16 @@ class Configuration {
     return {std::shared_ptr<void>(), &draft_->inventory};
   }
   Result<void> edit(const control::Plane::Edit& edit) const {
-    return draft_ == nullptr ? plane_.edit(edit) : edit(draft_->inventory);
+    if (draft_ != nullptr) return edit(draft_->inventory);
+    return edit_and_tell(plane_, client_, edit);
   }
   bool is_draft() const { return draft_ != nullptr; }
   bool is_rehearsed() const { return draft_ != nullptr && draft_->rehearsed; }
 
  private:
   control::Plane& plane_;
-  const Draft* const draft_;
+  const Draft* const draft_;  // null: the edit is alone
+  const std::string& client_;
 };
 
 }  // namespace pvrdma::api

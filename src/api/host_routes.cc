@@ -168,10 +168,11 @@ Reply rdma_stats(const Configuration& configuration, const std::string& sysfs, c
 void add_host_routes(Router& router, const ApiParts& parts) {
   // `handler` gets the configuration, the host from the path, and the call.
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
-                       SchemaOf body, SchemaOf answer, auto handler, std::string_view required = {}) {
+                       SchemaOf body, SchemaOf answer, auto handler,
+                       std::vector<std::string_view> required = {}) {
     router.add({method, path, summary, body, answer,
                 [plane = parts.plane, handler](const Call& call) {
-                  const Configuration configuration(*plane, call.draft);
+                  const Configuration configuration(*plane, call);
                   return handler(configuration,
                                  call.names.empty() ? "" : host_name(plane->host(), call.names[0]), call);
                 },
@@ -241,13 +242,12 @@ void add_host_routes(Router& router, const ApiParts& parts) {
       [](const Configuration& configuration, Name host, const Call& call) {
         return add_allowed(configuration, host, call.names[1], call);
       });
-  add(
-      "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Removes an allowed address or network",
+  add("DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Removes an allowed address or network",
       nullptr, schema_for<control::RulesetView>,
       [](const Configuration& configuration, Name host, const Call& call) {
         return remove_allowed(configuration, host, call.names[1], call.parameter("network"));
       },
-      "network");
+      {"network"});
   add("GET", "/v1/hosts/{host}/rdma/{device}/stats", "Counters of an RDMA device of the host that answers",
       nullptr, schema_for<RdmaStats>,
       [sysfs = parts.sysfs](const Configuration& configuration, Name host, const Call& call) {

@@ -13,6 +13,7 @@
 #include "adapters/links.h"
 #include "api/configuration.h"
 #include "api/router.h"
+#include "base/event_ring.h"
 #include "control/plane/plane.h"
 #include "motion/checkpoint_service.h"
 #include "motion/motion_service.h"
@@ -41,6 +42,7 @@ struct ApiParts {
   motion::MotionService* motions = nullptr;
   std::string sysfs = "/sys";
   bool injects_faults = false;
+  const events::EventRing& event_ring = events::newest();
   // Called when the API answers.
   std::function<std::vector<tls::CertificateState>()> certificates = [] {
     return std::vector<tls::CertificateState>();
@@ -49,6 +51,7 @@ struct ApiParts {
 
 void add_daemon_routes(Router& router, const ApiParts& parts);
 void add_web_routes(Router& router);
+void add_event_route(Router& router, const ApiParts& parts);
 void add_process_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
 void add_checkpoint_routes(Router& router, const ApiParts& parts);

@@ -164,12 +164,13 @@ Reply launch_qemu(const Sides& sides, const Call& call) {
 
 void add_vm_routes(Router& router, const ApiParts& parts) {
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
-                       SchemaOf body, SchemaOf answer, auto handler, std::string_view query = {}) {
+                       SchemaOf body, SchemaOf answer, auto handler,
+                       std::vector<std::string_view> query = {}) {
     router.add({method, path, summary, body, answer,
                 [plane = parts.plane, &source = parts.source, handler](const Call& call) {
-                  return handler(Sides{Configuration(*plane, call.draft), source}, call);
+                  return handler(Sides{Configuration(*plane, call), source}, call);
                 },
-                query, false, /*of_cluster=*/true});
+                std::move(query), false, /*of_cluster=*/true});
   };
   add("GET", "/v1/vms", "All VMs", nullptr, schema_for<std::vector<control::VmView>>,
       [](const Sides& sides, const Call&) { return list_vms(sides); });
@@ -200,7 +201,7 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
   add("GET", "/v1/vms/{vm}/qemu-args",
       "Arguments for QEMU 10.1 or newer; with incoming=true for one that takes the VM over from its QEMU, "
       "with incoming=file for one that restores it from a checkpoint",
-      nullptr, schema_for<QemuArgs>, launch_qemu, "incoming");
+      nullptr, schema_for<QemuArgs>, launch_qemu, {"incoming"});
   add("GET", "/v1/vms/{vm}/libvirt-xml", "Fragment of a libvirt domain", nullptr, schema_for<LibvirtXml>,
       [](const Sides& sides, const Call& call) {
         return launch(sides.configuration, call, libvirt_xml_json);
