@@ -18,6 +18,12 @@ export function rate(bits) {
   return bits >= 1e9 ? `${(bits / 1e9).toFixed(1)} Gbit/s` : `${(bits / 1e6).toFixed(1)} Mbit/s`;
 }
 
+export function dateAndTime(ms) {
+  const date = new Date(ms);
+  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
+  return `${day} ${timeOfDay(ms)}`;
+}
+
 export const timeOfDay = (ms) => new Date(ms).toTimeString().slice(0, 8);
 
 export const ports = (rules, direction) =>

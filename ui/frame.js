@@ -10,6 +10,7 @@ import { found } from './search.js';
 import { change_theme } from './theme.js';
 import { tree } from './tree.js';
 import { about } from './views/about.js';
+import { events } from './views/events.js';
 import { home } from './views/home.js';
 import { host } from './views/host.js';
 import { hosts } from './views/hosts.js';
@@ -25,6 +26,7 @@ const views = {
   hosts: (store, [name, ...rest]) => (name ? host(store, name, rest) : hosts(store)),
   networking: (store, [name, ...rest]) => (name ? distributed_switch(store, name, rest) : networking(store)),
   vms: (store, [name, ...rest]) => (name ? vm(store, name, rest) : vms(store)),
+  events: (store, rest, changed) => events(store, changed, rest),
   about: (store) => about(store),
 };
 
@@ -34,7 +36,7 @@ export function frame(store, page, changed) {
     ${header(store, page, changed)}
     <div class="columns ${store.data && !store.live ? 'old' : ''}">
       ${tree(store, page.route)}
-      <main id="content" tabindex="-1">${alerts(store)}${page.help ? help(changed) : nothing}${view(store, page.route)}</main>
+      <main id="content" tabindex="-1">${alerts(store)}${page.help ? help(changed) : nothing}${view(store, page.route, changed)}</main>
     </div>
     ${tasks(store)}
     ${dialog.draw()}`;
@@ -45,12 +47,19 @@ function skip(event) {
   document.getElementById('content').focus();
 }
 
-function view(store, [kind = 'home', ...rest]) {
+function view(store, [kind = 'home', ...rest], changed) {
   if (store.data === null) {
     return html`<p class="empty">${store.trouble ? 'Nothing has arrived yet. The page tries again by itself.' : 'Loading…'}</p>`;
   }
   if (!Object.hasOwn(views, kind)) return box('warning', `The page has no view #/${kind}.`);
-  return views[kind](store, rest);
+  return html`${views[kind](store, rest, changed)}${events_of(store, kind, rest[0])}`;
+}
+
+// The way from an object's page to its events.
+function events_of(store, kind, name) {
+  const event_kind = { hosts: 'host', vms: 'vm', networking: 'dvs' }[kind];
+  if (!store.has('events') || !event_kind || name === undefined) return nothing;
+  return html`<p><a href=${to('events', event_kind, name)}>${W.events} of ${name}</a></p>`;
 }
 
 function alerts(store) {
@@ -95,13 +104,16 @@ function live_state(store) {
 const help = (changed) => html`<section class="help" aria-label="Help">
   <h2 class="section-title">Keys</h2>
   <p><kbd>/</kbd> search · <kbd>?</kbd> this help · <kbd>g</kbd> then <kbd>r</kbd> readiness, <kbd>h</kbd> hosts, <kbd>v</kbd> VMs,
-    <kbd>n</kbd> networking, <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
+    <kbd>n</kbd> networking, <kbd>e</kbd> events, <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
   <p>Filter of a table: words in any column, or <code>column:word</code>.</p>
   <label><input type="checkbox" .checked=${letters_off()} @change=${(event) => { set_letters_off(event.target.checked); changed(); }}>
     Switch single letters off</label></section>`;
 
+const recent_tasks = (store) => [...store.tasks, ...store.motions.list].sort((a, b) => b.at_ms - a.at_ms);
+
 const tasks = (store) => html`<footer class="tasks" aria-label=${W.recentTasks}>
   <span class="tasks-title">${W.recentTasks}:</span>
-  ${store.tasks.length === 0 ? 'none yet' : store.tasks.slice(0, 3).map((task) => html`<span class="task" title=${task.trouble ?? nothing}>${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
+  ${recent_tasks(store).length === 0 ? 'none yet' : recent_tasks(store).slice(0, 3).map((task) => html`<span class="task" title=${task.trouble ?? nothing}>${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
     <span class="label ${task.state === 'refused' ? 'label-danger' : task.state === 'done' ? 'label-success' : 'label-info'}">${task.state}</span></span>`)}
+  ${store.has('events') ? html`<a class="about-link" href=${to('events')}>${W.events}</a>` : nothing}
   <a class="about-link" href=${to('about')}>About</a></footer>`;

@@ -4,6 +4,8 @@
 // further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells changes at once;
 // the requests then show only that it is there.
 import { get, request, Refusal, token } from './api.js';
+import { EventFeed } from './event_feed.js';
+import { MotionTasks } from './motion_tasks.js';
 import { Rates } from './rates.js';
 import { Watch } from './watch.js';
 
@@ -31,7 +33,9 @@ export class Store {
   at_ms = 0;        // when `data` arrived
   trouble = '';     // why the last request failed
   login = '';       // '': no token is missing; otherwise the sentence with which the daemon asks for one
-  tasks = [];
+  tasks = [];       // edits of this session
+  motions = new MotionTasks();
+  feed = new EventFeed();
   rates = new Rates();
 
   #changed;
@@ -155,6 +159,10 @@ export class Store {
       const asked = this.rates.update(`asked/${adapter.name}`, bytes, this.at_ms);  // by this page's clock
       adapter.rate = this.at_ms - this.#stats_ms < kStatsMs ? this.rates.newest(adapter.name) : asked;
     }
+    if (this.feed.drawn) {  // after a gap of the watch, or without one
+      this.feed.drawn = false;
+      this.feed.read().then(this.#changed);
+    }
     await Promise.all([...this.#details].map(([path, detail]) => {
       if (!detail.drawn) return this.#details.delete(path);
       detail.drawn = false;
@@ -178,6 +186,8 @@ export class Store {
     if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
     else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
+    else if (event === 'motions') this.motions.take(data);
+    else if (event === 'events' && this.feed.loaded) this.feed.read().then(this.#changed);
     else if (event === 'changed') this.refresh();
     this.#changed();
   }

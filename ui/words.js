@@ -20,6 +20,16 @@ const labels = {
   uplinks: ['Uplinks', 'D7'],
   distributedSwitches: ['Distributed Switches', 'S1'],
 
+  events: ['Events', '?'],
+  dateTime: ['Date Time', '?'],
+  type: ['Type', '?'],
+  target: ['Target', '?'],
+  initiator: ['Initiator', '?'],
+  level: ['Level', 'P'],
+  levelInfo: ['Information', '?'],
+  levelWarning: ['Warning', '?'],
+  levelError: ['Error', '?'],
+
   name: ['Name', 'S2'],
   device: ['Device', 'S2'],
   actualSpeed: ['Actual Speed', 'S2'],
