@@ -113,7 +113,8 @@ Reply set_ruleset(const Configuration& configuration, const std::string& host, c
   return edit_and_show(
       configuration,
       [&](control::Inventory& inventory) {
-        return control::edits::set_ruleset(inventory, host, name, body->enabled, body->allow_all);
+        return control::edits::set_ruleset(inventory, host, name, body->enabled, body->allow_all,
+                                           body->allowed);
       },
       [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
@@ -227,9 +228,9 @@ void add_host_routes(Router& router, const ApiParts& parts) {
       [](const Configuration& configuration, Name host, const Call&) {
         return list_rulesets(*configuration.inventory(), host);
       });
-  add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}", "Enables or disables a ruleset",
-      schema_for<RulesetChange>, schema_for<control::RulesetView>,
-      [](const Configuration& configuration, Name host, const Call& call) {
+  add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}",
+      "Changes the given members of a ruleset; allowed is the whole list", schema_for<RulesetChange>,
+      schema_for<control::RulesetView>, [](const Configuration& configuration, Name host, const Call& call) {
         return set_ruleset(configuration, host, call.names[1], call);
       });
   add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "The ports that a ruleset opens", nullptr,

@@ -9,7 +9,6 @@
 #include "api/routes.h"
 #include "api/vm_launch.h"
 #include "base/no_such.h"
-#include "base/socket_owner.h"
 #include "control/model/edits.h"
 #include "control/model/rules.h"
 #include "control/model/views.h"
@@ -24,6 +23,7 @@ Reply no_vm(const std::string& name) {
 struct Sides {
   Configuration configuration;
   snapshots::SnapshotSource& source;
+  const FindOwner& find_owner;
 };
 
 bool is_here(const Sides& sides, const control::Vm& vm) {
@@ -65,7 +65,7 @@ Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane:
 Result<void> check_owner(const Sides& sides, const std::string& host, const std::string& vm,
                          const std::string& user, const std::string& group) {
   if (host != sides.configuration.host() || sides.configuration.is_rehearsed()) return {};
-  auto owner = find_owner(user, group);
+  auto owner = sides.configuration.look_for_owner(user, group, sides.find_owner);
   if (owner) return {};
   return Failure(
       std::move(owner).error().in(fmt::format("the adapter of VM {} cannot be given to its owner", vm)));
@@ -167,8 +167,9 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
                        SchemaOf body, SchemaOf answer, auto handler,
                        std::vector<std::string_view> query = {}) {
     router.add({method, path, summary, body, answer,
-                [plane = parts.plane, &source = parts.source, handler](const Call& call) {
-                  return handler(Sides{Configuration(*plane, call), source}, call);
+                [plane = parts.plane, &source = parts.source, find_owner = parts.find_owner,
+                 handler](const Call& call) {
+                  return handler(Sides{Configuration(*plane, call), source, find_owner}, call);
                 },
                 std::move(query), false, /*of_cluster=*/true});
   };
