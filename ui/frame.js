@@ -10,12 +10,14 @@ import { found } from './search.js';
 import { change_theme } from './theme.js';
 import { tree } from './tree.js';
 import { about } from './views/about.js';
+import { connections } from './views/connections.js';
 import { events } from './views/events.js';
 import { home } from './views/home.js';
 import { host } from './views/host.js';
 import { hosts } from './views/hosts.js';
 import { login } from './views/login.js';
 import { distributed_switch } from './views/switch.js';
+import { topology } from './views/topology.js';
 import { networking } from './views/networking.js';
 import { vm } from './views/vm.js';
 import { vms } from './views/vms.js';
@@ -26,6 +28,8 @@ const views = {
   hosts: (store, [name, ...rest]) => (name ? host(store, name, rest) : hosts(store)),
   networking: (store, [name, ...rest]) => (name ? distributed_switch(store, name, rest) : networking(store)),
   vms: (store, [name, ...rest]) => (name ? vm(store, name, rest) : vms(store)),
+  connections: (store, rest) => connections(store, rest),
+  topology: (store, rest, changed) => topology(store, changed),
   events: (store, rest, changed) => events(store, changed, rest),
   about: (store) => about(store),
 };
@@ -104,7 +108,7 @@ function live_state(store) {
 const help = (changed) => html`<section class="help" aria-label="Help">
   <h2 class="section-title">Keys</h2>
   <p><kbd>/</kbd> search · <kbd>?</kbd> this help · <kbd>g</kbd> then <kbd>r</kbd> readiness, <kbd>h</kbd> hosts, <kbd>v</kbd> VMs,
-    <kbd>n</kbd> networking, <kbd>e</kbd> events, <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
+    <kbd>n</kbd> networking, <kbd>c</kbd> connections, <kbd>t</kbd> topology, <kbd>e</kbd> events, <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
   <p>Filter of a table: words in any column, or <code>column:word</code>.</p>
   <label><input type="checkbox" .checked=${letters_off()} @change=${(event) => { set_letters_off(event.target.checked); changed(); }}>
     Switch single letters off</label></section>`;

@@ -3,7 +3,7 @@ import { go } from './route.js';
 
 const kKey = 'pvrdma-letters-off';
 
-const pages = { h: ['hosts'], n: ['networking'], v: ['vms'], r: ['home'], e: ['events'], a: ['about'] };
+const pages = { h: ['hosts'], n: ['networking'], v: ['vms'], r: ['home'], e: ['events'], c: ['connections'], t: ['topology'], a: ['about'] };
 export const letters_off = () => localStorage.getItem(kKey) === 'yes';
 export const set_letters_off = (off) => localStorage.setItem(kKey, off ? 'yes' : 'no');
 

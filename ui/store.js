@@ -13,6 +13,8 @@ const kPeriodMs = 2000;
 const kAgainMs = [1000, 2000, 5000, 10000];
 const kHiddenMs = 60000;  // a page that nobody has seen for this long asks no more
 const kTasks = 20;
+const kLongRows = 2000;  // an answer with more is asked for less often
+const kLongMs = 5000;
 const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
@@ -88,7 +90,7 @@ export class Store {
     }
   }
 
-  // The answer of a further path: {value, trouble}, both undefined until it arrives.
+  // The answer of a further path: {value, trouble, at_ms}, all undefined until it arrives.
   detail(path) {
     let detail = this.#details.get(path);
     if (detail === undefined) {
@@ -166,6 +168,7 @@ export class Store {
     await Promise.all([...this.#details].map(([path, detail]) => {
       if (!detail.drawn) return this.#details.delete(path);
       detail.drawn = false;
+      if (detail.value?.length > kLongRows && Date.now() - detail.at_ms < kLongMs) return undefined;
       return this.#ask_detail(path, detail);
     }));
   }
@@ -173,6 +176,7 @@ export class Store {
   async #ask_detail(path, detail) {
     try {
       detail.value = await get(path);
+      detail.at_ms = Date.now();
       detail.trouble = undefined;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

@@ -20,6 +20,7 @@ export function tree(store, route) {
     ${branch(W.hosts, 'hosts', hosts, route, (host) => dot(host.alive, store.live))}
     ${branch(W.vms, 'vms', vms, route, (vm) => power_dot(vm.power === 'on', store.live))}
     ${branch(W.networking, 'networking', dvs, route, () => nothing)}
+    ${['connections', 'topology'].map((page) => html`<li><a href=${to(page)} class=${route[0] === page ? 'active' : ''}>${W[page]}</a></li>`)}
     ${store.has('events') ? html`<li><a href=${to('events')} class=${route[0] === 'events' ? 'active' : ''}>${W.events}</a></li>` : nothing}
   </ul></nav>`;
 }

@@ -15,7 +15,7 @@ from web.browser import Browser
 VIEWS = ["#/home", "#/hosts", "#/hosts/esx-01/summary", *(f"#/hosts/esx-01/configure/{page}" for page in (
     "virtual-switches", "physical-adapters", "rdma-adapters", "vmkernel-adapters", "advanced", "firewall")),
     "#/networking", *(f"#/networking/{SWITCH}/configure/{page}" for page in ("port-groups", "uplinks", "hosts")),
-    "#/vms", "#/vms/VM-01/summary", "#/vms/VM-01/power-on", "#/events", "#/events/host/esx-02", "#/about"]
+    "#/vms", "#/vms/VM-01/summary", "#/vms/VM-01/power-on", "#/events", "#/events/host/esx-02", "#/connections", "#/connections/VM-01", "#/topology", "#/about"]
 DIALOGS = [("#/networking", "New Distributed Switch"), (f"#/networking/{SWITCH}", "New Distributed Port Group"),
            (f"#/networking/{SWITCH}", f"Edit Settings of {PORTGROUP}"), (f"#/networking/{SWITCH}/configure/hosts", "Manage esx-01"),
            (f"#/networking/{SWITCH}/configure/hosts", "Add and Manage Hosts"),
