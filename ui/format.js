@@ -30,6 +30,12 @@ export const ms = (us) => `${(us / 1000).toFixed(1)} ms`;
 
 export const percent = (part, whole) => (whole > 0 ? `${Math.floor((100 * part) / whole)} %` : '--');
 
+export function dateAndTime(ms) {
+  const date = new Date(ms);
+  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
+  return `${day} ${timeOfDay(ms)}`;
+}
+
 export const timeOfDay = (ms) => new Date(ms).toTimeString().slice(0, 8);
 
 export const ports = (rules, direction) =>

@@ -11,6 +11,8 @@ import { change_theme } from './theme.js';
 import { tree } from './tree.js';
 import { about } from './views/about.js';
 import { captures } from './views/captures.js';
+import { connections } from './views/connections.js';
+import { events } from './views/events.js';
 import { fault_bar, faults } from './views/faults.js';
 import { home } from './views/home.js';
 import { host } from './views/host.js';
@@ -18,6 +20,7 @@ import { hosts } from './views/hosts.js';
 import { login } from './views/login.js';
 import { motions } from './views/motions.js';
 import { distributed_switch } from './views/switch.js';
+import { topology } from './views/topology.js';
 import { networking } from './views/networking.js';
 import { vm } from './views/vm.js';
 import { vms } from './views/vms.js';
@@ -31,6 +34,9 @@ const views = {
   motions: (store) => motions(store),
   captures: (store) => captures(store),
   faults: (store) => faults(store),
+  connections: (store, rest) => connections(store, rest),
+  topology: (store, rest, changed) => topology(store, changed),
+  events: (store, rest, changed) => events(store, changed, rest),
   about: (store) => about(store),
 };
 
@@ -40,7 +46,7 @@ export function frame(store, page, changed) {
     ${header(store, page, changed)}
     <div class="columns ${store.data && !store.live ? 'old' : ''}">
       ${tree(store, page.route)}
-      <main id="content" tabindex="-1">${alerts(store)}${page.help ? help(changed) : nothing}${view(store, page.route)}</main>
+      <main id="content" tabindex="-1">${alerts(store)}${page.help ? help(changed) : nothing}${view(store, page.route, changed)}</main>
     </div>
     ${tasks(store)}
     ${dialog.draw()}`;
@@ -51,12 +57,19 @@ function skip(event) {
   document.getElementById('content').focus();
 }
 
-function view(store, [kind = 'home', ...rest]) {
+function view(store, [kind = 'home', ...rest], changed) {
   if (store.data === null) {
     return html`<p class="empty">${store.trouble ? 'Nothing has arrived yet. The page tries again by itself.' : 'Loading…'}</p>`;
   }
   if (!Object.hasOwn(views, kind)) return box('warning', `The page has no view #/${kind}.`);
-  return views[kind](store, rest);
+  return html`${views[kind](store, rest, changed)}${events_of(store, kind, rest[0])}`;
+}
+
+// The way from an object's page to its events.
+function events_of(store, kind, name) {
+  const event_kind = { hosts: 'host', vms: 'vm', networking: 'dvs' }[kind];
+  if (!store.has('events') || !event_kind || name === undefined) return nothing;
+  return html`<p><a href=${to('events', event_kind, name)}>${W.events} of ${name}</a></p>`;
 }
 
 function alerts(store) {
@@ -102,13 +115,17 @@ function live_state(store) {
 const help = (changed) => html`<section class="help" aria-label="Help">
   <h2 class="section-title">Keys</h2>
   <p><kbd>/</kbd> search · <kbd>?</kbd> this help · <kbd>g</kbd> then <kbd>r</kbd> readiness, <kbd>h</kbd> hosts, <kbd>v</kbd> VMs,
-    <kbd>n</kbd> networking, <kbd>m</kbd> motions, <kbd>c</kbd> captures, <kbd>f</kbd> faults, <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
+    <kbd>n</kbd> networking, <kbd>c</kbd> connections, <kbd>t</kbd> topology, <kbd>m</kbd> motions, <kbd>p</kbd> captures, <kbd>f</kbd> faults, <kbd>e</kbd> events,
+    <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
   <p>Filter of a table: words in any column, or <code>column:word</code>.</p>
   <label><input type="checkbox" .checked=${letters_off()} @change=${(event) => { set_letters_off(event.target.checked); changed(); }}>
     Switch single letters off</label></section>`;
 
+const recent_tasks = (store) => [...store.tasks, ...store.motions.list].sort((a, b) => b.at_ms - a.at_ms);
+
 const tasks = (store) => html`<footer class="tasks" aria-label=${W.recentTasks}>
   <span class="tasks-title">${W.recentTasks}:</span>
-  ${store.tasks.length === 0 ? 'none yet' : store.tasks.slice(0, 3).map((task) => html`<span class="task" title=${task.trouble ?? nothing}>${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
+  ${recent_tasks(store).length === 0 ? 'none yet' : recent_tasks(store).slice(0, 3).map((task) => html`<span class="task" title=${task.trouble ?? nothing}>${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
     <span class="label ${task.state === 'refused' ? 'label-danger' : task.state === 'done' ? 'label-success' : 'label-info'}">${task.state}</span></span>`)}
+  ${store.has('events') ? html`<a class="about-link" href=${to('events')}>${W.events}</a>` : nothing}
   <a class="about-link" href=${to('about')}>About</a></footer>`;

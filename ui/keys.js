@@ -3,7 +3,8 @@ import { go } from './route.js';
 
 const kKey = 'pvrdma-letters-off';
 
-const pages = { h: ['hosts'], n: ['networking'], v: ['vms'], r: ['home'], a: ['about'], m: ['motions'], c: ['captures'], f: ['faults'] };
+const pages = { h: ['hosts'], n: ['networking'], v: ['vms'], r: ['home'], e: ['events'], c: ['connections'], t: ['topology'],
+  m: ['motions'], p: ['captures'], f: ['faults'], a: ['about'] };
 export const letters_off = () => localStorage.getItem(kKey) === 'yes';
 export const set_letters_off = (off) => localStorage.setItem(kKey, off ? 'yes' : 'no');
 

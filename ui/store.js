@@ -4,6 +4,8 @@
 // further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells changes at once;
 // the requests then show only that it is there.
 import { get, request, Refusal, token } from './api.js';
+import { EventFeed } from './event_feed.js';
+import { MotionTasks } from './motion_tasks.js';
 import { Rates } from './rates.js';
 import { Watch } from './watch.js';
 
@@ -11,6 +13,8 @@ const kPeriodMs = 2000;
 const kAgainMs = [1000, 2000, 5000, 10000];
 const kHiddenMs = 60000;  // a page that nobody has seen for this long asks no more
 const kTasks = 20;
+const kLongRows = 2000;  // an answer with more is asked for less often
+const kLongMs = 5000;
 const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
@@ -31,7 +35,9 @@ export class Store {
   at_ms = 0;        // when `data` arrived
   trouble = '';     // why the last request failed
   login = '';       // '': no token is missing; otherwise the sentence with which the daemon asks for one
-  tasks = [];
+  tasks = [];       // edits of this session
+  motions = new MotionTasks();
+  feed = new EventFeed();
   rates = new Rates();
 
   #changed;
@@ -84,7 +90,7 @@ export class Store {
     }
   }
 
-  // The answer of a further path: {value, trouble}, both undefined until it arrives.
+  // The answer of a further path: {value, trouble, at_ms}, all undefined until it arrives.
   detail(path) {
     let detail = this.#details.get(path);
     if (detail === undefined) {
@@ -160,9 +166,14 @@ export class Store {
       const asked = this.rates.update(`asked/${adapter.name}`, bytes, this.at_ms);  // by this page's clock
       adapter.rate = this.at_ms - this.#stats_ms < kStatsMs ? this.rates.newest(adapter.name) : asked;
     }
+    if (this.feed.drawn) {  // after a gap of the watch, or without one
+      this.feed.drawn = false;
+      this.feed.read().then(this.#changed);
+    }
     await Promise.all([...this.#details].map(([path, detail]) => {
       if (!detail.drawn) return this.#details.delete(path);
       detail.drawn = false;
+      if (detail.value?.length > kLongRows && Date.now() - detail.at_ms < kLongMs) return undefined;
       return this.#ask_detail(path, detail);
     }));
   }
@@ -170,6 +181,7 @@ export class Store {
   async #ask_detail(path, detail) {
     try {
       detail.value = await get(path);
+      detail.at_ms = Date.now();
       detail.trouble = undefined;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
@@ -183,9 +195,16 @@ export class Store {
     if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
     else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
-    else if (event === 'motions' && this.#details.has('/v1/motions')) this.#details.get('/v1/motions').value = data;
+    else if (event === 'motions') this.#take_motions(data);
+    else if (event === 'events' && this.feed.loaded) this.feed.read().then(this.#changed);
     else if (event === 'changed') this.refresh();
     this.#changed();
+  }
+
+  #take_motions(motions) {
+    this.motions.take(motions);
+    const detail = this.#details.get('/v1/motions');
+    if (detail) detail.value = motions;
   }
 
   // The members of an adapter that /v1/watch sends each second, as raw counters.

@@ -20,6 +20,7 @@ export function tree(store, route) {
     ${branch(W.hosts, 'hosts', hosts, route, (host) => dot(host.alive, store.live))}
     ${branch(W.vms, 'vms', vms, route, (vm) => power_dot(vm.power === 'on', store.live))}
     ${branch(W.networking, 'networking', dvs, route, () => nothing)}
-    ${['motions', 'captures', 'faults'].map((kind) => branch(W[kind], kind, [], route))}
+    ${['connections', 'topology', 'motions', 'captures', 'faults', ...(store.has('events') ? ['events'] : [])].map((page) =>
+      html`<li><a href=${to(page)} class=${route[0] === page ? 'active' : ''}>${W[page]}</a></li>`)}
   </ul></nav>`;
 }

@@ -4,10 +4,17 @@
 #include <fmt/core.h>
 
 #include "adapters/adapter_fault.h"
-#include "base/log.h"
+#include "base/events.h"
 #include "base/no_such.h"
 
 namespace pvrdma::adapters {
+namespace {
+
+events::Subject fault_of(std::string_view adapter) {
+  return {events::Type::kFault, events::Kind::kVm, adapter};
+}
+
+}  // namespace
 
 Result<FaultState> ShardFaults::add(const FaultWish& wish) {
   if (injection_ == Injection::kRefused) {
@@ -42,8 +49,9 @@ Result<FaultState> ShardFaults::add(const FaultWish& wish) {
     return fail(ErrorKind::kConflict,
                 fmt::format("adapter {} has fault {} already: remove it first", wish.adapter, added->other));
   }
-  log::warn("adapter {}: fault {} is injected into the messages that it sends, seed {}", wish.adapter,
-            added->state.id, *seeded.seed);
+  events::tell(log::Level::kWarn, fault_of(wish.adapter),
+               "adapter {}: fault {} is injected into the messages that it sends, seed {}", wish.adapter,
+               added->state.id, *seeded.seed);
   return added->state;
 }
 
@@ -67,22 +75,30 @@ Result<std::vector<FaultState>> ShardFaults::list() {
 }
 
 Result<void> ShardFaults::remove(std::optional<std::uint64_t> id) {
+  struct Removed {
+    std::string adapter;
+    std::uint64_t fault = 0;
+  };
   const auto removed = shards_.ask_all(
       [&shards = shards_, id](std::size_t shard) {
-        std::size_t count = 0;
+        std::vector<Removed> all;
         for (const auto& each : shards[shard].adapters.adapters()) {
           if (each->fault() == nullptr || (id && each->fault()->id() != *id)) continue;
+          all.push_back({each->port().name(), each->fault()->id()});
           each->fault()->deliver_all(Instant::now());
           each->stop_injecting();
-          ++count;
         }
-        return count;
+        return all;
       },
       "removing faults");
   std::size_t count = 0;
   for (const auto& of_shard : removed) {
     if (!of_shard) return Failure(of_shard.error());
-    count += *of_shard;
+    for (const Removed& each : *of_shard) {
+      events::tell(log::Level::kInfo, fault_of(each.adapter), "adapter {}: fault {} is removed", each.adapter,
+                   each.fault);
+    }
+    count += of_shard->size();
   }
   if (id && count == 0) return Failure(no_such("fault", std::to_string(*id), "fault"));
   return {};

@@ -25,11 +25,12 @@ struct ApiServer::Impl {
   explicit Impl(const ApiParts& parts)
       : router_(make_router(parts)),
         requests_(router_, is_no_dns_name),
-        threads_("API", kThreads, [this](Fd connection, const std::atomic<bool>& closing) {
-          PlainClientStream stream(std::move(connection), kLimits, closing);
-          requests_.answer_one(stream);
-          stream.finish();
-        }) {}
+        threads_("API", kThreads,
+                 [this](ConnectionQueue::Connection connection, const std::atomic<bool>& closing) {
+                   PlainClientStream stream(std::move(connection.socket), kLimits, closing);
+                   requests_.answer_one(stream, connection.client);
+                   stream.finish();
+                 }) {}
 
   const Router router_;
   Dispatcher requests_;

@@ -58,6 +58,7 @@ Reply batch(control::Plane& plane, const Router& router, const Call& call) {
   if (!body) return refuse(body.error());
   BatchAnswer answer;
   std::optional<Reply> refusal;
+  Draft::Owners owners;
   const auto run_it = [&](bool rehearsed) {
     return [&, rehearsed](control::Inventory& inventory) -> Result<void> {
       if (body->revision && *body->revision != inventory.revision) {
@@ -68,8 +69,8 @@ Reply batch(control::Plane& plane, const Router& router, const Call& call) {
       }
       const control::Inventory before = inventory;
       answer = {.dry_run = body->dry_run, .revision = inventory.revision};
-      refusal =
-          run_all(router, body->edits, {.inventory = inventory, .rehearsed = rehearsed}, answer.answers);
+      refusal = run_all(router, body->edits,
+                        {.inventory = inventory, .owners = owners, .rehearsed = rehearsed}, answer.answers);
       if (refusal) return fail(ErrorKind::kConflict, "an edit of the batch is refused");
       answer.changes = control::changes_between(before, inventory);
       return {};
@@ -79,7 +80,10 @@ Reply batch(control::Plane& plane, const Router& router, const Call& call) {
   if (done && !body->dry_run) done = plane.edit(run_it(/*rehearsed=*/true));
   if (refusal) return *std::move(refusal);
   if (!done) return refuse(done.error());
-  if (!body->dry_run) answer.revision = plane.inventory()->revision;
+  if (!body->dry_run) {
+    answer.revision = plane.inventory()->revision;
+    tell_edits(answer.changes, call.client);
+  }
   return ok(text_of(answer));
 }
 

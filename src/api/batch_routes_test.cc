@@ -292,5 +292,48 @@ TEST(SplitQuery, TakesThePathAndTheDecodedParameters) {
   EXPECT_EQ(split("").first, "");
 }
 
+TEST_F(BatchTest, LooksForEachOwnerOnce) {
+  ApiParts parts = host_.parts(member_.plane.get());
+  std::vector<std::string> looked;
+  parts.find_owner = [&looked](const std::string& user, const std::string&) -> Result<SocketOwner> {
+    looked.push_back(user);
+    if (user == "nobody-here") return fail(ErrorKind::kInvalid, "this host has no user nobody-here");
+    return SocketOwner{};
+  };
+  const Router router = make_router(parts);
+  const auto send = [&router](const Json& edits) {
+    Call call;
+    call.method = "POST";
+    call.path = "/v1/batch";
+    call.body = Json{{"edits", edits}}.dump();
+    return router.answer(call);
+  };
+  const auto vm = [](const std::string& name, const std::string& owner) {
+    const Json adapter{{"portgroup", "DPortGroup"}, {"owner", owner}};
+    return edit("POST", "/v1/vms",
+                {{"name", name}, {"hardware_version", 14}, {"memory_mib", 512}, {"adapter", adapter}});
+  };
+  Json edits = whole_setup();
+  edits.erase(9);
+  for (int i = 0; i < 20; ++i) edits.push_back(vm("VM-1" + std::to_string(i), i % 2 == 0 ? "alice" : "bob"));
+  const Reply reply = send(edits);
+  ASSERT_EQ(reply.status, 200) << reply.text;
+  EXPECT_EQ(looked, (std::vector<std::string>{"alice", "bob"}));
+  EXPECT_EQ(inventory().vms.size(), 21U);
+
+  const Json strangers = Json::array({vm("VM-31", "nobody-here"), vm("VM-32", "nobody-here")});
+  EXPECT_THAT(send(strangers).text, HasSubstr("this host has no user nobody-here"));
+  EXPECT_EQ(inventory().vms.size(), 21U);
+}
+
+TEST_F(BatchTest, ARulesetGetsItsWholeListInOneEdit) {
+  Json networks = Json::array();
+  for (int i = 0; i < 200; ++i) networks.push_back(fmt::format("10.1.{}.0/24", i));
+  const Reply reply =
+      batch(Json::array({edit("PATCH", "/v1/hosts/self/rulesets/pvrdma", {{"allowed", networks}})}));
+  ASSERT_EQ(reply.status, 200) << reply.text;
+  EXPECT_EQ(inventory().hosts.at("esx-01").pvrdma_ruleset.allowed.size(), 200U);
+}
+
 }  // namespace
 }  // namespace pvrdma::api

@@ -92,7 +92,7 @@ TEST(ClientStreamTest, HasALimitForEachPieceOfAStream) {
               }});
   Dispatcher dispatcher(router, is_no_dns_name);
   HesitantClient client("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  dispatcher.answer_one(client);
+  dispatcher.answer_one(client, "uid 0");
   EXPECT_TRUE(client.taken().ends_with("5\r\npiece\r\n5\r\npiece\r\n5\r\npiece\r\n0\r\n\r\n"))
       << client.taken();
 }

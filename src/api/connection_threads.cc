@@ -71,13 +71,14 @@ void ConnectionThreads::work() {
     changed_.wait(lock, [&] { return closing_ || (next = queue_.take()).has_value(); });
     if (closing_) return;
     lock.unlock();
-    serve(std::move(next->socket));
+    const std::string client = next->client;
+    serve(*std::move(next));
     lock.lock();
-    queue_.done(next->client);
+    queue_.done(client);
   }
 }
 
-void ConnectionThreads::serve(Fd connection) {
+void ConnectionThreads::serve(ConnectionQueue::Connection connection) {
   try {
     serve_(std::move(connection), closing_);
   } catch (const std::exception& problem) {

@@ -24,7 +24,7 @@ namespace pvrdma::api {
 class ConnectionThreads {
  public:
   // Serves one connection, a non-blocking socket, until it ends or `closing` is true.
-  using Serve = std::function<void(Fd connection, const std::atomic<bool>& closing)>;
+  using Serve = std::function<void(ConnectionQueue::Connection connection, const std::atomic<bool>& closing)>;
 
   // `what` names the connections in the log ("API over TCP").
   ConnectionThreads(std::string what, std::size_t threads, Serve serve);
@@ -38,7 +38,7 @@ class ConnectionThreads {
  private:
   void accept_all(int listener);
   void work();
-  void serve(Fd connection);
+  void serve(ConnectionQueue::Connection connection);
   bool may_log();
 
   const std::string what_;

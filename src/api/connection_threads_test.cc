@@ -119,7 +119,9 @@ class ConnectionThreadsTest : public testing::Test {
   const Fd listener_;
   sockaddr_in address_{};
   ConnectionThreads threads_{"test", 4,
-                             [](Fd client, const std::atomic<bool>& closing) { echo(client, closing); }};
+                             [](ConnectionQueue::Connection connection, const std::atomic<bool>& closing) {
+                               echo(connection.socket, closing);
+                             }};
 };
 
 TEST_F(ConnectionThreadsTest, SilentConnectionsHoldUpTheirOwnAddressOnly) {

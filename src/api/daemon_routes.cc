@@ -102,16 +102,24 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               "Moves the adapter's VM to another QEMU of this host; answers when the VM goes on there",
               schema_for<motion::UpgradeWish>, schema_for<motion::UpgradeReport>,
               [&upgrades = parts.upgrades](const Call& call) { return upgrade_vmm(upgrades, call); }});
-  router.add({"GET", "/v1/qps", "QPs of this host's adapters", nullptr,
+  router.add({"GET",
+              "/v1/qps",
+              "QPs of this host's adapters",
+              nullptr,
               schema_for<std::vector<snapshots::QpSnapshot>>,
               with_snapshot(parts.source,
                             filtered([](const snapshots::Snapshot& snapshot, std::string_view adapter) {
                               return text_of(qps_of(snapshot, adapter));
                             }),
                             snapshots::SnapshotDetail::kAdaptersAndQps),
-              "adapter"});
-  router.add({"GET", "/v1/stats", "Counters by adapter and of the host", nullptr, stats_schema,
-              with_snapshot(parts.source, filtered(stats_json)), "adapter"});
+              {"adapter"}});
+  router.add({"GET",
+              "/v1/stats",
+              "Counters by adapter and of the host",
+              nullptr,
+              stats_schema,
+              with_snapshot(parts.source, filtered(stats_json)),
+              {"adapter"}});
   router.add({"GET", "/v1/paths", "The path of each connected QP, and why", nullptr,
               schema_for<std::vector<PathView>>,
               with_snapshot(

@@ -16,7 +16,8 @@ namespace {
 // stream here. The library writes only the head of such an answer: it would write the rest only while a
 // listening socket of its own is open, and we have none.
 struct Answering {
-  ClientStream& client;
+  ClientStream& connection;
+  const std::string& client;
   std::shared_ptr<ByteStream> stream = nullptr;
 };
 // Null: nobody takes a stream. This is a pointer, not an object: an object's destructor would be registered
@@ -174,13 +175,13 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
       });
 }
 
-void Dispatcher::answer_one(ClientStream& client) {
+void Dispatcher::answer_one(ClientStream& stream, const std::string& client) {
   bool closed = false;
-  Answering answer{client};
+  Answering answer{stream, client};
   answering = &answer;
-  process(client, /*close_connection=*/true, closed);
+  process(stream, /*close_connection=*/true, closed);
   answering = nullptr;
-  if (answer.stream != nullptr) copy_all(*answer.stream, client);
+  if (answer.stream != nullptr) copy_all(*answer.stream, stream);
 }
 
 bool Dispatcher::process(httplib::Stream& stream, bool close_connection, bool& closed) {
@@ -204,6 +205,7 @@ void Dispatcher::answer(Role role, const httplib::Request& request, httplib::Res
             .body = std::move(body),
             .watchers = &watchers_,
             .names = {}};
+  if (answering != nullptr) call.client = answering->client;
   const Reply reply = router_.answer(std::move(call));
   send(reply, response, takes_gzip(request));
   // The reply is compressed already, so the library must not compress it.
@@ -238,7 +240,7 @@ void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Resp
     const LargeBody large(large_bodies_, !refusal && binary_max != 0);
     if (!large.admitted())
       refusal = refuse(ErrorKind::kUnavailable, "too many large bodies come at once: try again");
-    if (!refusal && answering != nullptr) answering->client.allow(binary_max);
+    if (!refusal && answering != nullptr) answering->connection.allow(binary_max);
     std::uint64_t skipped = 0;
     const bool readable = *bytes <= (refusal ? kSkippedBytesMax : std::max(bytes_max, kSkippedBytesMax));
     const bool complete = readable && read([&](const char* data, std::size_t size) {

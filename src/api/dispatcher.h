@@ -32,9 +32,11 @@ class Dispatcher : public httplib::Server {
   // an administrator.
   Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
 
-  // Answers one request of a connection and ends the connection. Further bytes of the client are never taken
-  // for a second request.
-  void answer_one(ClientStream& client);  // if the answer is a stream, it lasts until either end closes it
+  // Answers one request of a connection of `client` (Call::client) and ends the connection. Further bytes of
+  // the client are never taken for a second request.
+  void answer_one(
+      ClientStream& stream,
+      const std::string& client);  // if the answer is a stream, it lasts until either end closes it
 
  protected:
   // Answers the next request of `stream`. Sets `closed` if the client asks to end the connection. Returns

@@ -47,9 +47,13 @@ Reply remove(adapters::Faults& faults, const std::string& name) {
 }  // namespace
 
 void add_fault_routes(Router& router, const ApiParts& parts) {
-  router.add({"GET", "/v1/faults", "Faults injected into what adapters send, and what they did", nullptr,
+  router.add({"GET",
+              "/v1/faults",
+              "Faults injected into what adapters send, and what they did",
+              nullptr,
               schema_for<std::vector<adapters::FaultState>>,
-              [&faults = parts.faults](const Call& call) { return list(faults, call); }, "adapter"});
+              [&faults = parts.faults](const Call& call) { return list(faults, call); },
+              {"adapter"}});
   router.add({"POST", "/v1/faults", "Injects faults into what an adapter sends",
               schema_for<adapters::FaultWish>, schema_for<adapters::FaultState>,
               [&faults = parts.faults](const Call& call) { return add(faults, call); }});

@@ -113,7 +113,8 @@ Reply set_ruleset(const Configuration& configuration, const std::string& host, c
   return edit_and_show(
       configuration,
       [&](control::Inventory& inventory) {
-        return control::edits::set_ruleset(inventory, host, name, body->enabled, body->allow_all);
+        return control::edits::set_ruleset(inventory, host, name, body->enabled, body->allow_all,
+                                           body->allowed);
       },
       [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
@@ -168,10 +169,11 @@ Reply rdma_stats(const Configuration& configuration, const std::string& sysfs, c
 void add_host_routes(Router& router, const ApiParts& parts) {
   // `handler` gets the configuration, the host from the path, and the call.
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
-                       SchemaOf body, SchemaOf answer, auto handler, std::string_view required = {}) {
+                       SchemaOf body, SchemaOf answer, auto handler,
+                       std::vector<std::string_view> required = {}) {
     router.add({method, path, summary, body, answer,
                 [plane = parts.plane, handler](const Call& call) {
-                  const Configuration configuration(*plane, call.draft);
+                  const Configuration configuration(*plane, call);
                   return handler(configuration,
                                  call.names.empty() ? "" : host_name(plane->host(), call.names[0]), call);
                 },
@@ -226,9 +228,9 @@ void add_host_routes(Router& router, const ApiParts& parts) {
       [](const Configuration& configuration, Name host, const Call&) {
         return list_rulesets(*configuration.inventory(), host);
       });
-  add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}", "Enables or disables a ruleset",
-      schema_for<RulesetChange>, schema_for<control::RulesetView>,
-      [](const Configuration& configuration, Name host, const Call& call) {
+  add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}",
+      "Changes the given members of a ruleset; allowed is the whole list", schema_for<RulesetChange>,
+      schema_for<control::RulesetView>, [](const Configuration& configuration, Name host, const Call& call) {
         return set_ruleset(configuration, host, call.names[1], call);
       });
   add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "The ports that a ruleset opens", nullptr,
@@ -241,13 +243,12 @@ void add_host_routes(Router& router, const ApiParts& parts) {
       [](const Configuration& configuration, Name host, const Call& call) {
         return add_allowed(configuration, host, call.names[1], call);
       });
-  add(
-      "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Removes an allowed address or network",
+  add("DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Removes an allowed address or network",
       nullptr, schema_for<control::RulesetView>,
       [](const Configuration& configuration, Name host, const Call& call) {
         return remove_allowed(configuration, host, call.names[1], call.parameter("network"));
       },
-      "network");
+      {"network"});
   add("GET", "/v1/hosts/{host}/rdma/{device}/stats", "Counters of an RDMA device of the host that answers",
       nullptr, schema_for<RdmaStats>,
       [sysfs = parts.sysfs](const Configuration& configuration, Name host, const Call& call) {

@@ -44,10 +44,11 @@ Reply cancel_motion(MotionService& motions, const Call& call) {
 
 void add_motion_routes(Router& router, const ApiParts& parts) {
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
-                       SchemaOf body, SchemaOf answer, auto handler, std::string_view query = {}) {
+                       SchemaOf body, SchemaOf answer, auto handler,
+                       std::vector<std::string_view> query = {}) {
     router.add({method, path, summary, body, answer,
                 [motions = parts.motions, handler](const Call& call) { return handler(*motions, call); },
-                query, false, /*of_cluster=*/true});
+                std::move(query), false, /*of_cluster=*/true});
   };
   add("GET", "/v1/motions", "The newest motion of each VM that began on this host", nullptr,
       schema_for<std::vector<MotionState>>,
@@ -58,7 +59,7 @@ void add_motion_routes(Router& router, const ApiParts& parts) {
   add("POST", "/v1/vms/{vm}/motion",
       "Moves a running VM of this host to another host, and answers at once; with check=true it is only "
       "checked whether it may move",
-      schema_for<motion::MotionWish>, schema_for<MotionState>, start_motion, "check");
+      schema_for<motion::MotionWish>, schema_for<MotionState>, start_motion, {"check"});
   add("DELETE", "/v1/vms/{vm}/motion", "Cancels the VM's motion, unless it is too late", nullptr,
       schema_for<MotionState>, cancel_motion);
 }

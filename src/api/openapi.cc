@@ -27,8 +27,8 @@ Json parameters_of(const Route& route, Components& components) {
                           {"required", true},
                           {"schema", schema::kName.schema(components)}});
   }
-  if (!route.query.empty()) {
-    parameters.push_back({{"name", route.query},
+  for (const std::string_view name : route.query) {
+    parameters.push_back({{"name", name},
                           {"in", "query"},
                           {"required", route.query_required},
                           {"schema", {{"type", "string"}}}});

@@ -80,6 +80,7 @@ struct AdvancedValue {
 struct RulesetChange {
   std::optional<bool> enabled;
   std::optional<bool> allow_all;
+  std::optional<std::vector<std::string>> allowed;
 };
 
 struct Network {
@@ -251,10 +252,9 @@ inline constexpr auto kObject<api::AdvancedValue> =
             field("value", &api::AdvancedValue::value).required());
 
 template <>
-inline constexpr auto kObject<api::RulesetChange> = request("RulesetChange",
-                                                            field("enabled", &api::RulesetChange::enabled),
-                                                            field("allow_all",
-                                                                  &api::RulesetChange::allow_all));
+inline constexpr auto kObject<api::RulesetChange> = request(
+    "RulesetChange", field("enabled", &api::RulesetChange::enabled),
+    field("allow_all", &api::RulesetChange::allow_all), field("allowed", &api::RulesetChange::allowed));
 
 template <>
 inline constexpr auto kObject<api::Network> =

@@ -1,7 +1,9 @@
 #include "api/router.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <charconv>
+#include <chrono>
+#include <fmt/format.h>
 #include <utility>
 
 #include "api/answers.h"
@@ -24,7 +26,7 @@ Reply refuse_parameter(const Route& route, const Call& call, std::string_view na
       ErrorKind::kInvalid,
       fmt::format("{} {} has no parameter \"{}\": {}", call.method, call.path, name.substr(0, kShownBytes),
                   route.query.empty() ? "it has no parameters at all, leave it out"
-                                      : fmt::format("it knows only {}", route.query)));
+                                      : fmt::format("it knows only {}", fmt::join(route.query, " and "))));
 }
 
 int status_of(ErrorKind kind) {
@@ -78,6 +80,24 @@ Reply refuse(const Error& error) {
 std::string Call::parameter(const std::string& name) const {
   const auto it = query.find(name);
   return it == query.end() ? "" : it->second;
+}
+
+Result<std::uint64_t> number_of(const Call& call, const std::string& parameter, std::uint64_t fallback) {
+  const std::string text = call.parameter(parameter);
+  if (text.empty()) return fallback;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  constexpr std::size_t kShownBytes = 64;
+  return fail(ErrorKind::kInvalid, fmt::format("{} is \"{}\": give a number, 0 to {}", parameter,
+                                               text.substr(0, kShownBytes), UINT64_MAX));
+}
+
+const std::string& boot_id() {
+  static const std::string id = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
+                                                   std::chrono::system_clock::now().time_since_epoch())
+                                                   .count());
+  return id;
 }
 
 void Router::add(Route route) {
@@ -149,11 +169,12 @@ Reply Router::answer(Call call) const {
     call.names.emplace_back(path[i]);
   }
   for (const auto& [name, value] : call.query) {
-    if (name != route->query || name.empty()) return refuse_parameter(*route, call, name);
+    if (std::ranges::count(route->query, name) == 0) return refuse_parameter(*route, call, name);
   }
-  if (route->query_required && call.parameter(std::string(route->query)).empty()) {
+  for (const std::string_view name : route->query) {
+    if (!route->query_required || !call.parameter(std::string(name)).empty()) continue;
     return refuse(ErrorKind::kInvalid, fmt::format("{} {} needs the parameter {}: add ?{}=VALUE", call.method,
-                                                   call.path, route->query, route->query));
+                                                   call.path, name, name));
   }
   return route->handler(call);
 }

@@ -77,6 +77,7 @@ struct Draft;  // configuration.h
 
 struct Call {
   Role role = Role::kAdministrator;
+  std::string client = "this daemon";  // connection_queue.h: "uid 1000", or an address
   std::string method;
   std::string path;                               // decoded, without the query
   std::multimap<std::string, std::string> query;  // decoded
@@ -88,6 +89,9 @@ struct Call {
   std::string parameter(const std::string& name) const;  // empty if it was not given
 };
 
+// The value of a parameter, or `fallback` if it was not given.
+Result<std::uint64_t> number_of(const Call& call, const std::string& parameter, std::uint64_t fallback);
+
 // schema_for<T>, where T is the type of a body or an answer.
 using SchemaOf = Json (*)(Components&);
 
@@ -98,13 +102,16 @@ struct Route {
   SchemaOf body;    // of the request; null: it has no body
   SchemaOf answer;  // null: plain text
   std::function<Reply(const Call&)> handler;
-  std::string_view query = {};  // the one parameter that the query may have
-  bool query_required = false;
-  bool of_cluster = false;           // only a member of a cluster answers
-  std::size_t binary_bytes_max = 0;  // of a body of bytes; 0: the body is JSON, at most kBodyBytesMax
-  bool streams = false;              // the answer is a stream
-  bool is_open = false;              // needs no token
+  std::vector<std::string_view> query = {};  // the parameters that it may have
+  bool query_required = false;               // all of them
+  bool of_cluster = false;                   // only a member of a cluster answers
+  std::size_t binary_bytes_max = 0;          // of a body of bytes; 0: the body is JSON, at most kBodyBytesMax
+  bool streams = false;                      // the answer is a stream
+  bool is_open = false;                      // needs no token
 };
+
+// Distinguishes the daemon's processes: another one has other counters and other events.
+const std::string& boot_id();
 
 class Router {
  public:

@@ -19,7 +19,7 @@ Json openapi_schema(Components&) {
 }  // namespace
 
 std::vector<std::string> features_of(const ApiParts& parts) {
-  std::vector<std::string> features{"watch"};
+  std::vector<std::string> features{"watch", "events"};
   if (parts.plane != nullptr) features.emplace_back("batch");
   if (parts.injects_faults) features.emplace_back("faults");
   if (!web::assets().empty()) features.emplace_back("web");
@@ -30,6 +30,7 @@ Router make_router(const ApiParts& parts) {
   Router router(parts.plane == nullptr ? Router::Membership::kAlone : Router::Membership::kCluster);
   add_daemon_routes(router, parts);
   add_watch_route(router, parts);
+  add_event_route(router, parts);
   add_web_routes(router);
   add_process_routes(router, parts);
   add_budget_route(router, parts);

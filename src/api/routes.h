@@ -14,6 +14,8 @@
 #include "adapters/links.h"
 #include "api/configuration.h"
 #include "api/router.h"
+#include "base/event_ring.h"
+#include "base/socket_owner.h"
 #include "control/plane/plane.h"
 #include "motion/checkpoint_service.h"
 #include "motion/motion_service.h"
@@ -26,6 +28,9 @@ namespace pvrdma::api {
 
 // The port on which hosts reach each other. The firewall ruleset opens it.
 inline constexpr std::uint16_t kPvrdmaPort = 28250;
+
+// Looks for a user and a group of this host. It may be slow.
+using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
 
 // The objects that handlers use. All are borrowed and outlive the router.
 struct ApiParts {
@@ -40,8 +45,10 @@ struct ApiParts {
   // Both null: the daemon is not a member of a cluster.
   control::Plane* plane = nullptr;
   motion::MotionService* motions = nullptr;
+  FindOwner find_owner = pvrdma::find_owner;
   std::string sysfs = "/sys";
   bool injects_faults = false;
+  const events::EventRing& event_ring = events::newest();
   // Called when the API answers.
   std::function<std::vector<tls::CertificateState>()> certificates = [] {
     return std::vector<tls::CertificateState>();
@@ -50,6 +57,7 @@ struct ApiParts {
 
 void add_daemon_routes(Router& router, const ApiParts& parts);
 void add_web_routes(Router& router);
+void add_event_route(Router& router, const ApiParts& parts);
 void add_process_routes(Router& router, const ApiParts& parts);
 void add_budget_route(Router& router, const ApiParts& parts);
 void add_capture_routes(Router& router, const ApiParts& parts);

@@ -90,11 +90,16 @@ Reply remove_dvs(const Configuration& configuration, const Call& call) {
 void add_switch_routes(Router& router, const ApiParts& parts) {
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
                        SchemaOf body, SchemaOf answer, auto handler) {
-    router.add({method, path, summary, body, answer,
+    router.add({method,
+                path,
+                summary,
+                body,
+                answer,
                 [plane = parts.plane, handler](const Call& call) {
-                  return handler(Configuration(*plane, call.draft), call);
+                  return handler(Configuration(*plane, call), call);
                 },
-                "", false,
+                {},
+                false,
                 /*of_cluster=*/true});
   };
   add("GET", "/v1/dvs", "All distributed switches", nullptr, schema_for<std::vector<control::DvsView>>,

@@ -88,18 +88,19 @@ struct TlsListener::Impl {
       : context_(std::move(context)),
         requests_(router, {config.token, config.read_token}, *context_),
         fd_(std::move(fd)),
-        threads_("API over TCP", kThreads, [this](Fd connection, const std::atomic<bool>& closing) {
-          serve(std::move(connection), closing);
-        }) {}
+        threads_("API over TCP", kThreads,
+                 [this](ConnectionQueue::Connection connection, const std::atomic<bool>& closing) {
+                   serve(std::move(connection), closing);
+                 }) {}
 
-  void serve(Fd connection, const std::atomic<bool>& closing) {
-    auto secure = context_->server(std::move(connection));
+  void serve(ConnectionQueue::Connection connection, const std::atomic<bool>& closing) {
+    auto secure = context_->server(std::move(connection.socket));
     if (!secure) return;
     const StreamLimits limits{
         .silence = kSilence, .read = kRequestTime, .write = kRequestTime, .read_bytes_max = kRequestBytesMax};
     TlsClientStream stream(*std::move(secure), limits, closing);
     if (!stream.handshake()) return;
-    requests_.answer_one(stream);
+    requests_.answer_one(stream, connection.client);
     stream.finish();
   }
 

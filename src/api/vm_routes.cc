@@ -9,7 +9,6 @@
 #include "api/routes.h"
 #include "api/vm_launch.h"
 #include "base/no_such.h"
-#include "base/socket_owner.h"
 #include "control/model/edits.h"
 #include "control/model/rules.h"
 #include "control/model/views.h"
@@ -24,6 +23,7 @@ Reply no_vm(const std::string& name) {
 struct Sides {
   Configuration configuration;
   snapshots::SnapshotSource& source;
+  const FindOwner& find_owner;
 };
 
 bool is_here(const Sides& sides, const control::Vm& vm) {
@@ -65,7 +65,7 @@ Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane:
 Result<void> check_owner(const Sides& sides, const std::string& host, const std::string& vm,
                          const std::string& user, const std::string& group) {
   if (host != sides.configuration.host() || sides.configuration.is_rehearsed()) return {};
-  auto owner = find_owner(user, group);
+  auto owner = sides.configuration.look_for_owner(user, group, sides.find_owner);
   if (owner) return {};
   return Failure(
       std::move(owner).error().in(fmt::format("the adapter of VM {} cannot be given to its owner", vm)));
@@ -164,12 +164,14 @@ Reply launch_qemu(const Sides& sides, const Call& call) {
 
 void add_vm_routes(Router& router, const ApiParts& parts) {
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
-                       SchemaOf body, SchemaOf answer, auto handler, std::string_view query = {}) {
+                       SchemaOf body, SchemaOf answer, auto handler,
+                       std::vector<std::string_view> query = {}) {
     router.add({method, path, summary, body, answer,
-                [plane = parts.plane, &source = parts.source, handler](const Call& call) {
-                  return handler(Sides{Configuration(*plane, call.draft), source}, call);
+                [plane = parts.plane, &source = parts.source, find_owner = parts.find_owner,
+                 handler](const Call& call) {
+                  return handler(Sides{Configuration(*plane, call), source, find_owner}, call);
                 },
-                query, false, /*of_cluster=*/true});
+                std::move(query), false, /*of_cluster=*/true});
   };
   add("GET", "/v1/vms", "All VMs", nullptr, schema_for<std::vector<control::VmView>>,
       [](const Sides& sides, const Call&) { return list_vms(sides); });
@@ -200,7 +202,7 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
   add("GET", "/v1/vms/{vm}/qemu-args",
       "Arguments for QEMU 10.1 or newer; with incoming=true for one that takes the VM over from its QEMU, "
       "with incoming=file for one that restores it from a checkpoint",
-      nullptr, schema_for<QemuArgs>, launch_qemu, "incoming");
+      nullptr, schema_for<QemuArgs>, launch_qemu, {"incoming"});
   add("GET", "/v1/vms/{vm}/libvirt-xml", "Fragment of a libvirt domain", nullptr, schema_for<LibvirtXml>,
       [](const Sides& sides, const Call& call) {
         return launch(sides.configuration, call, libvirt_xml_json);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/answers.h"
+#include "api/event_views.h"
 #include "api/inventory_views.h"
 
 namespace pvrdma::api {
@@ -15,6 +16,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kSamplePeriod{1};
 constexpr std::chrono::milliseconds kLookPeriod{100};  // the longest wait of ByteStream::read()
 constexpr std::chrono::seconds kSilence{10};           // the longest time without a byte
+constexpr std::size_t kToldEventsMax = 128;            // in one message
 
 template <typename Duration>
 std::int64_t since_1970() {
@@ -67,8 +69,10 @@ std::string inventory_text(const control::Inventory& inventory, const std::strin
                      text_of(vm_views(inventory, self, not_served)));
 }
 
-Reply watch(const std::shared_ptr<Sampler>& sampler, WatcherCount* count) {
-  std::unique_ptr<Watch> stream = Watch::begin(sampler, count);
+Reply watch(const std::shared_ptr<Sampler>& sampler, const Call& call) {
+  const auto after = number_of(call, "after", sampler->event_ring().last());
+  if (!after) return refuse(after.error());
+  std::unique_ptr<Watch> stream = Watch::begin(sampler, call.watchers, *after);
   if (stream == nullptr) {
     return refuse(ErrorKind::kUnavailable,
                   fmt::format("this listener has {} watchers already: end one, or ask for the objects from "
@@ -81,10 +85,10 @@ Reply watch(const std::shared_ptr<Sampler>& sampler, WatcherCount* count) {
 
 }  // namespace
 
-Sampler::Sampler(const ApiParts& parts) : parts_(parts), boot_us_(since_1970<std::chrono::microseconds>()) {}
+Sampler::Sampler(const ApiParts& parts) : parts_(parts) {}
 
 std::string Sampler::hello() const {
-  Json hello{{"boot", std::to_string(boot_us_)}, {"features", features_of(parts_)}};
+  Json hello{{"boot", boot_id()}, {"features", features_of(parts_)}};
   hello["host"] = parts_.plane == nullptr ? Json() : Json(parts_.plane->host());
   hello["revision"] = parts_.plane == nullptr ? 0 : parts_.plane->inventory()->revision;
   return event_text("hello", text_of(hello));
@@ -136,16 +140,17 @@ void Sampler::tell(Topic topic, std::string_view event, const std::string& what)
                                       : event_text("changed", text_of(Json{{"what", event}})));
 }
 
-std::unique_ptr<Watch> Watch::begin(std::shared_ptr<Sampler> sampler, WatcherCount* count) {
+std::unique_ptr<Watch> Watch::begin(std::shared_ptr<Sampler> sampler, WatcherCount* count,
+                                    std::uint64_t events_after) {
   if (count != nullptr && count->fetch_add(1) >= kWatchersMax) {
     count->fetch_sub(1);
     return nullptr;
   }
-  return std::unique_ptr<Watch>(new Watch(std::move(sampler), count));
+  return std::unique_ptr<Watch>(new Watch(std::move(sampler), count, events_after));
 }
 
-Watch::Watch(std::shared_ptr<Sampler> sampler, WatcherCount* count)
-    : sampler_(std::move(sampler)), count_(count) {}
+Watch::Watch(std::shared_ptr<Sampler> sampler, WatcherCount* count, std::uint64_t events_after)
+    : sampler_(std::move(sampler)), count_(count), events_after_(events_after) {}
 
 Watch::~Watch() {
   if (count_ != nullptr) count_->fetch_sub(1);
@@ -160,6 +165,7 @@ bool Watch::read(std::string& out) {
     seen_[i] = events[i].version;
     out += *events[i].text;
   }
+  tell_events(out);
   const auto now = steady_clock::now();
   if (out.size() == before && now - last_ >= kSilence) out += ":\n\n";  // a comment
   if (out.size() != before) {
@@ -170,6 +176,13 @@ bool Watch::read(std::string& out) {
   return true;
 }
 
+void Watch::tell_events(std::string& out) {
+  if (sampler_->event_ring().last() == events_after_) return;
+  const EventPage page{sampler_->event_ring().page(events_after_, kToldEventsMax)};
+  events_after_ = page.last;
+  out += event_text("events", text_of(page));
+}
+
 void add_watch_route(Router& router, const ApiParts& parts) {
   router.add({.method = "GET",
               .path = "/v1/watch",
@@ -177,7 +190,8 @@ void add_watch_route(Router& router, const ApiParts& parts) {
               .body = nullptr,
               .answer = events_schema,
               .handler = [sampler = std::make_shared<Sampler>(parts)](
-                             const Call& call) { return watch(sampler, call.watchers); },
+                             const Call& call) { return watch(sampler, call); },
+              .query = {"after"},
               .streams = true});
 }
 

@@ -1,6 +1,6 @@
 // Watches: the streams of GET /v1/watch. A stream is a sequence of server-sent events: first `hello`, the
-// inventory, the store and the motions, then each of these again when it has changed, and each second the
-// counters of this host's adapters. docs/api.md describes them.
+// inventory, the store and the motions, then each of these again when it has changed, each second the
+// counters of this host's adapters, and what happens (base/events.h). docs/api.md describes them.
 //
 // All watchers share one Sampler: they cost the shard one snapshot a second together, and nothing while there
 // is no watcher.
@@ -43,6 +43,7 @@ class Sampler {
   explicit Sampler(const ApiParts& parts);
 
   std::string hello() const;  // the first event of a stream
+  const events::EventRing& event_ring() const { return parts_.event_ring; }
   // Looks at the inventory at each call, at the rest once a second. Blocks for a bounded time.
   Events newest();
 
@@ -55,7 +56,6 @@ class Sampler {
   void tell(Topic topic, std::string_view event, const std::string& what);
 
   const ApiParts parts_;
-  const std::int64_t boot_us_;  // when it was made, since 1970: distinguishes the daemon's processes
   std::mutex mutex_;
   Time next_sample_{};
   std::vector<adapters::AdapterTrouble> not_served_;
@@ -70,8 +70,10 @@ inline constexpr int kWatchersMax = 6;
 
 class Watch final : public ByteStream {
  public:
-  // Null: `count` has reached kWatchersMax. `count` is borrowed; null: there is no limit.
-  static std::unique_ptr<Watch> begin(std::shared_ptr<Sampler> sampler, WatcherCount* count);
+  // Tells the events after this number. Null: `count` has reached kWatchersMax. `count` is borrowed; null:
+  // there is no limit.
+  static std::unique_ptr<Watch> begin(std::shared_ptr<Sampler> sampler, WatcherCount* count,
+                                      std::uint64_t events_after);
   ~Watch() override;
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -79,12 +81,15 @@ class Watch final : public ByteStream {
   bool read(std::string& out) override;
 
  private:
-  Watch(std::shared_ptr<Sampler> sampler, WatcherCount* count);
+  Watch(std::shared_ptr<Sampler> sampler, WatcherCount* count, std::uint64_t events_after);
+
+  void tell_events(std::string& out);
 
   const std::shared_ptr<Sampler> sampler_;
   WatcherCount* const count_;
   bool greeted_ = false;
   std::array<std::uint64_t, Sampler::kTopics> seen_{};  // versions
+  std::uint64_t events_after_;                          // the number of the last event that was told
   std::chrono::steady_clock::time_point last_{};        // when something was sent
 };
 

@@ -70,10 +70,11 @@ class Watcher {
 
 class WatchTest : public testing::Test {
  protected:
-  std::shared_ptr<ByteStream> begin() {
+  std::shared_ptr<ByteStream> begin(std::multimap<std::string, std::string> query = {}) {
     Call call;
     call.method = "GET";
     call.path = "/v1/watch";
+    call.query = std::move(query);
     call.watchers = &watchers_;
     Reply reply = router_.answer(call);
     status_ = reply.status;
@@ -131,6 +132,27 @@ TEST_F(WatchTest, TellsAChangeWithin200Ms) {
   for (int look = 0; look < 3 && text.find("event: inventory") == std::string::npos; ++look)
     stream->read(text);
   EXPECT_THAT(text, HasSubstr("\"name\":\"DSwitch\"")) << "two waits of at most 100 ms";
+}
+
+TEST_F(WatchTest, TellsTheEventsFromItsBeginningOn) {
+  const std::uint64_t before = events::newest().last();
+  events::tell(log::Level::kInfo, {events::Type::kStore}, "earlier");
+  const auto stream = begin();
+  const auto since = begin({{"after", std::to_string(before)}});
+  events::tell(log::Level::kInfo, {events::Type::kStore}, "later");
+  const Json page = Watcher(*stream).next("events");
+  ASSERT_EQ(page["events"].size(), 1U);
+  EXPECT_EQ(page["events"][0]["text"], "later");
+  EXPECT_EQ(page["last"], before + 2);
+  EXPECT_EQ(page["lost"], 0);
+  Watcher second(*since);
+  EXPECT_EQ(second.next("events")["events"].size(), 2U);
+  events::tell(log::Level::kInfo, {events::Type::kStore}, "last");
+  const Json next = second.next("events");
+  ASSERT_EQ(next["events"].size(), 1U) << "each is told once";
+  EXPECT_EQ(next["events"][0]["text"], "last");
+  begin({{"after", "x"}});
+  EXPECT_EQ(status_, 400);
 }
 
 TEST_F(WatchTest, TellsWhatChangesWithoutARevision) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.h"
+#include "base/events.h"
 
 namespace pvrdma::cluster {
 namespace {
@@ -13,7 +13,33 @@ void report_new_paths(const fabric::View& before, const fabric::View& now) {
     const bool same = std::any_of(before.hosts.begin(), before.hosts.end(), [&host](const auto& old) {
       return old.id == host.id && old.path == host.path;
     });
-    if (!same) log::info("path to host {}: {}: {}", host.name, to_text(host.path), host.reason);
+    if (same) continue;
+    events::tell(host.path == fabric::PathKind::kNone ? log::Level::kWarn : log::Level::kInfo,
+                 {events::Type::kPath, events::Kind::kHost, host.name}, "path to host {}: {}: {}", host.name,
+                 to_text(host.path), host.reason);
+  }
+}
+
+std::set<std::string> live_hosts_of(const control::Inventory& inventory, const std::string& self) {
+  std::set<std::string> names;
+  for (const auto& [name, host] : inventory.live_hosts) {
+    if (name != self) names.insert(name);
+  }
+  return names;
+}
+
+void report_hosts(const std::set<std::string>& before, const std::set<std::string>& now) {
+  for (const std::string& name : now) {
+    if (before.contains(name)) continue;
+    events::tell(log::Level::kInfo, {events::Type::kHost, events::Kind::kHost, name}, "host {}: it is alive",
+                 name);
+  }
+  for (const std::string& name : before) {
+    if (now.contains(name)) continue;
+    events::tell(
+        log::Level::kWarn, {events::Type::kHost, events::Kind::kHost, name},
+        "host {}: it is no longer alive: its lease in the store has ended, and no connection to it is up",
+        name);
   }
 }
 
@@ -46,8 +72,12 @@ void ViewFeed::look_again(Instant now) {
 void ViewFeed::compute(Instant now) {
   const auto is_up = [this](const std::string& host) { return up_.contains(ids_.of(host)); };
   owners_.begin_round();
+  const control::Inventory inventory = linger_.apply(*newest_, now, is_up);
+  std::set<std::string> live_hosts = live_hosts_of(inventory, host_);
+  report_hosts(live_hosts_, live_hosts);
+  live_hosts_ = std::move(live_hosts);
   ShardView view = compute_view(
-      linger_.apply(*newest_, now, is_up), host_, socket_folder_, ids_,
+      inventory, host_, socket_folder_, ids_,
       [&](const std::string& user, const std::string& group) { return owners_.find(user, group, now); });
   if (last_ == view) return;
   report_new_paths(last_ ? last_->fabric : fabric::View{}, view.fabric);

@@ -42,7 +42,8 @@ class ViewFeed {
   std::set<transport::HostId> up_;  // hosts with connections that are up
   Linger linger_;
   std::shared_ptr<const control::Inventory> newest_;
-  std::optional<ShardView> last_;  // the last computed view
+  std::set<std::string> live_hosts_;  // other hosts, at the last computed view
+  std::optional<ShardView> last_;     // the last computed view
   ViewSlot slot_;
 };
 

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/event_ring.h"
 #include "cluster/cluster_fixture.h"
 #include "shard/ask.h"
 
@@ -97,6 +98,27 @@ TEST_F(ViewFeedTest, KeepsAHostWhileConnectionsToItStand) {
   now_ = now_ + Linger::kGrace;
   feed_.look_again(now_);
   EXPECT_FALSE(shard_knows_peers_gid());
+}
+
+TEST_F(ViewFeedTest, TellsWhichHostsComeAndGo) {
+  std::uint64_t seen = events::newest().last();
+  const auto told = [&seen] {
+    std::vector<std::string> texts;
+    for (const events::Event& event : events::newest().page(seen, events::EventRing::kSlots).events) {
+      if (event.type == events::Type::kHost) texts.push_back(event.text);
+    }
+    seen = events::newest().last();
+    return texts;
+  };
+  feed_.set_store_connected(true, now_);
+  store_says(inventory_);
+  EXPECT_EQ(told(), (std::vector<std::string>{"host esx-02: it is alive", "host esx-03: it is alive"}));
+  inventory_.live_hosts.erase("esx-03");
+  store_says(inventory_);
+  store_says(inventory_);
+  EXPECT_EQ(told(),
+            (std::vector<std::string>{"host esx-03: it is no longer alive: its lease in the store has "
+                                      "ended, and no connection to it is up"}));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "base/log.h"
+#include "base/events.h"
 #include "device/capabilities.h"
 #include "device/device_version.h"
 #include "guestmem/mapped_bytes.h"
@@ -107,7 +107,8 @@ void Adapter::set_link(bool up) {
   }
   if (up == commands_.link_is_up()) return;
   commands_.set_link(up);
-  log::info("adapter {}: link {}", config_.name, up ? "up" : "down");
+  events::tell(log::Level::kInfo, {events::Type::kLink, events::Kind::kVm, config_.name},
+               "adapter {}: link {}", config_.name, up ? "up" : "down");
   if (state_ == AdapterState::kActive)
     rings_.post(up ? abi::EventType::kPortActive : abi::EventType::kPortErr, kPort);
 }

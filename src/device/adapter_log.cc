@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <fmt/core.h>
 
+#include "base/events.h"
+
 namespace pvrdma::device {
 namespace {
 
@@ -54,19 +56,23 @@ void AdapterLog::qp_failed(verbs::Qpn qpn, std::string_view why) {
 
 void AdapterLog::slowed(Budget rate, std::uint64_t per_second) {
   if (!rates_.allow(clock_.now())) return;
-  log::warn("adapter {}: slowed: it exceeds its budget of {} {} a second (budgets.{}){}", name_, per_second,
-            rate == Budget::kCommands ? "commands" : "doorbells", to_text(rate), held_back(rates_));
+  events::tell(log::Level::kWarn, {events::Type::kAdapter, events::Kind::kVm, name_},
+               "adapter {}: slowed: it exceeds its budget of {} {} a second (budgets.{}){}", name_,
+               per_second, rate == Budget::kCommands ? "commands" : "doorbells", to_text(rate),
+               held_back(rates_));
 }
 
 void AdapterLog::client_connected(bool stands_by) {
   if (client_.allow(clock_.now()))
-    log::info("adapter {}: {} connected", name_, stands_by ? "its VM's next VMM" : "VM");
+    events::tell(log::Level::kInfo, {events::Type::kPower, events::Kind::kVm, name_},
+                 "adapter {}: {} connected", name_, stands_by ? "its VM's next VMM" : "VM");
 }
 
 void AdapterLog::client_disconnected(bool stands_by, std::string_view reason) {
   if (!client_.allow(clock_.now())) return;
-  log::info("adapter {}: {} disconnected: {}{}", name_, stands_by ? "a VMM without its VM" : "VM", reason,
-            held_back(client_));
+  events::tell(log::Level::kInfo, {events::Type::kPower, events::Kind::kVm, name_},
+               "adapter {}: {} disconnected: {}{}", name_, stands_by ? "a VMM without its VM" : "VM", reason,
+               held_back(client_));
 }
 
 void AdapterLog::client_reset_it() {
@@ -94,7 +100,8 @@ void AdapterLog::write_log_refused(std::string_view why) {
 
 void AdapterLog::memory_taken_away() {
   if (!client_.allow(clock_.now())) return;
-  log::error(
+  events::tell(
+      log::Level::kError, {events::Type::kAdapter, events::Kind::kVm, name_},
       "adapter {}: the VMM removed guest memory while it was in use; the adapter stops until the VMM has "
       "disconnected",
       name_);

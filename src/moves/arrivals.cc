@@ -5,7 +5,9 @@
 #include <fmt/core.h>
 #include <utility>
 
+#include "base/events.h"
 #include "base/log.h"
+#include "moves/motion_event.h"
 
 namespace pvrdma::moves {
 
@@ -78,7 +80,8 @@ void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
   Result<motion::ArrivalReport> outcome = fail(EPIPE, fmt::format("host {} has gone", call.peer()));
   const bool is_taken = there.say("accepted", motion::Acceptance{.takes_draft = true}).has_value();
   if (is_taken && !offer->is_question) {
-    log::info("VM {}: it is to come from host {} (motion {})", motion.vm, motion.from, motion.id);
+    events::tell(log::Level::kInfo, motion_of(motion.vm), "VM {}: it is to come from host {} (motion {})",
+                 motion.vm, motion.from, motion.id);
     const auto destination = motion::Destination::create(
         *offer, [this, &motion] { return find_monitor_(motion.vm); }, side_, arbiter_, there,
         [this, &motion, &call](Instant until) { return take_memory(motion, call.stop(), until); },
@@ -97,14 +100,16 @@ void Arrivals::report(const motion::Offer& offer, const Result<motion::ArrivalRe
   if (offer.is_question) {
     log::debug("VM {}: host {} asks whether it may come here", motion.vm, motion.from);
   } else if (report) {
-    log::info(
+    events::tell(
+        log::Level::kInfo, motion_of(motion.vm),
         "VM {}: it came from host {} (motion {}) and goes on in QEMU (pid {}): state loaded in {} us, "
         "started in {} us",
         motion.vm, motion.from, motion.id, report->pid, microseconds_of(report->load),
         microseconds_of(report->go_on));
   } else {
-    log::warn("VM {}: it did not come from host {} (motion {}): {}", motion.vm, motion.from, motion.id,
-              report.error().message);
+    events::tell(log::Level::kWarn, motion_of(motion.vm),
+                 "VM {}: it did not come from host {} (motion {}): {}", motion.vm, motion.from, motion.id,
+                 report.error().message);
   }
 }
 

@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
+#include "base/events.h"
 #include "device/print_state.h"
 #include "motion/checkpoint.h"
 #include "motion/restore.h"
 #include "moves/as_conflict.h"
 #include "moves/checkpoint_line.h"
+#include "moves/motion_event.h"
 
 namespace pvrdma::moves {
 namespace {
@@ -42,7 +43,9 @@ class Checkpoints::Run {
         offer(*report, checkpoint.take_state());
         keep_or_abandon(checkpoint, *report);
       } else {
-        log::warn("adapter {}: the checkpoint of its VM failed: {}", wish_.adapter, report.error().message);
+        events::tell(log::Level::kWarn, motion_of(wish_.adapter),
+                     "adapter {}: the checkpoint of its VM failed: {}", wish_.adapter,
+                     report.error().message);
         say({.vm = wish_.adapter, .error = report.error().message});
       }
     }
@@ -128,8 +131,10 @@ class Checkpoints::Run {
       abandon(checkpoint);
       return;
     }
-    log::info("adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it was paused for {} us",
-              wish_.adapter, wish_.file, report.qemu.version, report.qemu.pid, microseconds_of(report.took));
+    events::tell(log::Level::kInfo, motion_of(wish_.adapter),
+                 "adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it was paused for {} us",
+                 wish_.adapter, wish_.file, report.qemu.version, report.qemu.pid,
+                 microseconds_of(report.took));
     auto finished = checkpoint.finish();
     lock.lock();
     outcome_ = std::move(finished);
@@ -140,7 +145,8 @@ class Checkpoints::Run {
     if (const auto abandoned = checkpoint.abandon(); !abandoned)
       why = fmt::format("the client did not confirm that it was stored, and the VM could not be resumed: {}",
                         abandoned.error().message);
-    log::warn("adapter {}: the checkpoint of its VM failed: {}", wish_.adapter, why);
+    events::tell(log::Level::kWarn, motion_of(wish_.adapter),
+                 "adapter {}: the checkpoint of its VM failed: {}", wish_.adapter, why);
     say({.vm = wish_.adapter, .error = why});
   }
 
@@ -224,12 +230,13 @@ Result<motion::RestoreReport> Checkpoints::restore(const motion::CheckpointWish&
                   return jobs_.is_stopping();
                 }).run();
   if (!report) {
-    log::warn("adapter {}: its VM does not go on from {}: {}", wish.adapter, wish.file,
-              report.error().message);
+    events::tell(log::Level::kWarn, motion_of(wish.adapter), "adapter {}: its VM does not go on from {}: {}",
+                 wish.adapter, wish.file, report.error().message);
     return Failure(as_conflict(std::move(report).error()));
   }
-  log::info("adapter {}: its VM goes on from {} in QEMU {} (pid {}), after {} us", wish.adapter, wish.file,
-            report->qemu.version, report->qemu.pid, microseconds_of(report->took));
+  events::tell(log::Level::kInfo, motion_of(wish.adapter),
+               "adapter {}: its VM goes on from {} in QEMU {} (pid {}), after {} us", wish.adapter, wish.file,
+               report->qemu.version, report->qemu.pid, microseconds_of(report->took));
   return report;
 }
 

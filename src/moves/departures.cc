@@ -9,8 +9,9 @@
 #include <stop_token>
 #include <utility>
 
-#include "base/log.h"
+#include "base/events.h"
 #include "control/model/edits.h"
+#include "moves/motion_event.h"
 #include "vocabulary/name.h"
 
 namespace pvrdma::moves {
@@ -154,8 +155,8 @@ void Departures::set_state(const std::string& vm, const std::function<void(Motio
 void Departures::lead(Departure& departure, const std::stop_token& stop) {
   const motion::Motion& motion = departure.plan.motion;
   const auto failed = [&](const Error& why) {
-    log::warn("VM {}: it does not go to host {} (motion {}): {}", motion.vm, motion.to, motion.id,
-              why.message);
+    events::tell(log::Level::kWarn, motion_of(motion.vm), "VM {}: it does not go to host {} (motion {}): {}",
+                 motion.vm, motion.to, motion.id, why.message);
     set_state(motion.vm, [&](MotionState& state) {
       state.state = "failed";
       state.error = why.message;
@@ -166,7 +167,8 @@ void Departures::lead(Departure& departure, const std::stop_token& stop) {
   if (!call) return failed(call.error());
   calls::Conversation& there = **call;
   const std::stop_callback interrupts(stop, [&there] { there.interrupt(); });
-  log::info("VM {}: it is to go to host {} (motion {})", motion.vm, motion.to, motion.id);
+  events::tell(log::Level::kInfo, motion_of(motion.vm), "VM {}: it is to go to host {} (motion {})",
+               motion.vm, motion.to, motion.id);
   const auto source = motion::Source::create(
       motion, departure.plan.wish, side_, arbiter_, there, [this, &motion] { return open_memory(motion); },
       [&stop] { return stop.stop_requested(); });
@@ -184,10 +186,12 @@ void Departures::lead(Departure& departure, const std::stop_token& stop) {
 }
 
 void Departures::arrived(const motion::Motion& motion, const motion::MotionReport& report) {
-  log::info(
+  events::tell(
+      log::Level::kInfo, motion_of(motion.vm),
       "VM {}: it is on host {} now (motion {}): it was paused for {} us, {} bytes of state, {} of pages",
       motion.vm, motion.to, motion.id, microseconds_of(report.pause), report.state_bytes, report.page_bytes);
-  if (!report.left_to_do.empty()) log::warn("{}", report.left_to_do);
+  if (!report.left_to_do.empty())
+    events::tell(log::Level::kWarn, motion_of(motion.vm), "{}", report.left_to_do);
   set_state(motion.vm, [&](MotionState& state) {
     static_cast<motion::MotionReport&>(state) = report;
     state.state = report.is_lost ? "failed" : "done";

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "base/control_thread.h"
+#include "base/events.h"
 #include "motion/libvirt_led_destination.h"
 #include "motion/qemu.h"
+#include "moves/motion_event.h"
 
 namespace pvrdma::moves {
 namespace {
@@ -117,7 +119,8 @@ void Motions::look_after_records(const std::stop_token& stop) {
     }
     if ((is_led || !leaves) && inventory->live_hosts.contains(leaves ? motion.to : motion.from)) continue;
     if (!is_open(motion) || !arbiter_.end(motion)) continue;
-    log::warn("VM {}: its motion to host {} had no leader any more: it was ended", name, vm.motion->to);
+    events::tell(log::Level::kWarn, motion_of(name),
+                 "VM {}: its motion to host {} had no leader any more: it was ended", name, vm.motion->to);
     if (leaves && !is_led) continue_vm(name);
   }
 }
@@ -136,19 +139,23 @@ void Motions::follow_libvirt(const motion::Motion& motion) {
   switch (motion::look_at(monitor ? monitor->get() : nullptr, side_, vm)) {
     case motion::LedVm::kGone:
       if (arbiter_.end(motion))
-        log::warn("VM {}: libvirt has no QEMU for it here: it stays on host {}", vm, motion.from);
+        events::tell(log::Level::kWarn, motion_of(vm),
+                     "VM {}: libvirt has no QEMU for it here: it stays on host {}", vm, motion.from);
       break;
     case motion::LedVm::kRuns:
       if (!arbiter_.commit(motion)) break;
-      log::warn("VM {}: libvirt lets it run here, but its adapter has lost its state: reload the driver", vm);
+      events::tell(log::Level::kWarn, motion_of(vm),
+                   "VM {}: libvirt lets it run here, but its adapter has lost its state: reload the driver",
+                   vm);
       if (const auto works = side_.arrive(vm); !works) log::error("{}", works.error().message);
       break;
     case motion::LedVm::kWaits:
     case motion::LedVm::kStands:
     case motion::LedVm::kUnknown:
       if (waiting_log_.allow(Instant::now()))
-        log::warn("VM {}: it does not run here until libvirt lets it (virsh resume {}), or ends its QEMU", vm,
-                  vm);
+        events::tell(log::Level::kWarn, motion_of(vm),
+                     "VM {}: it does not run here until libvirt lets it (virsh resume {}), or ends its QEMU",
+                     vm, vm);
   }
 }
 
@@ -165,10 +172,12 @@ void Motions::continue_vm(const std::string& vm) {
   if (then && *then == "paused") return;  // its operator had paused it before
   if (done) done = motion::continue_vm(**monitor);
   if (done) {
-    log::warn("VM {}: it was paused in its QEMU (pid {}), and goes on", vm, (*monitor)->pid());
+    events::tell(log::Level::kWarn, motion_of(vm), "VM {}: it was paused in its QEMU (pid {}), and goes on",
+                 vm, (*monitor)->pid());
   } else {
-    log::error("VM {}: it is paused in its QEMU (pid {}), and could not be resumed: {}", vm,
-               (*monitor)->pid(), done.error().message);
+    events::tell(log::Level::kError, motion_of(vm),
+                 "VM {}: it is paused in its QEMU (pid {}), and could not be resumed: {}", vm,
+                 (*monitor)->pid(), done.error().message);
   }
 }
 

@@ -2,9 +2,10 @@
 
 #include <utility>
 
-#include "base/log.h"
+#include "base/events.h"
 #include "motion/vmm_upgrade.h"
 #include "moves/as_conflict.h"
+#include "moves/motion_event.h"
 #include "vmm/vm_monitors.h"
 
 namespace pvrdma::moves {
@@ -20,10 +21,12 @@ Result<motion::UpgradeReport> Upgrades::upgrade(const motion::UpgradeWish& wish)
   if (complete.new_monitor.empty()) complete.new_monitor = std::move(monitors.next);
   auto report = motion::VmmUpgrade(std::move(complete), std::move(places), side_).run();
   if (!report) {
-    log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
+    events::tell(log::Level::kWarn, motion_of(wish.adapter),
+                 "adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
     return Failure(as_conflict(std::move(report).error()));
   }
-  log::info(
+  events::tell(
+      log::Level::kInfo, motion_of(wish.adapter),
       "adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it was paused for {} us",
       wish.adapter, report->to.version, report->to.pid, report->from.version, report->from.pid,
       microseconds_of(report->pause));

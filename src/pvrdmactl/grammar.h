@@ -75,6 +75,7 @@ enum class Transfer : std::uint8_t {
   kSupport,     // the file is made from several answers
   kEdits,       // the file has the edits of a batch
   kWatch,       // no file: events are printed as they arrive
+  kEvents,      // no file: one answer, or with --follow as kWatch
   kMotion,      // no file: the started motion is followed to its end
   kDomain,      // no file: standard input has a libvirt domain, whose adapter is made if necessary
 };
@@ -138,6 +139,7 @@ Section hca_commands();
 Section doctor_commands();
 Section support_commands();
 Section apply_commands();
+Section event_commands();
 Command migrate_command();
 
 struct Grammar {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/core.h>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,7 @@
 #include "pvrdmactl/checkpoint_stream.h"
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/endpoint.h"
+#include "pvrdmactl/event_commands.h"
 #include "pvrdmactl/event_lines.h"
 #include "pvrdmactl/follow_motion.h"
 #include "pvrdmactl/libvirt_hook.h"
@@ -71,15 +73,19 @@ void note_interrupts() {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
 }
 
-// Prints events until a signal or the output's reader ends it. The daemon ends it only when it stops.
-int watch(const Endpoint& endpoint, const Command& command, const Values& values) {
+// Prints what `shown` makes of the lines of a watch, until a signal or the output's reader ends it. The
+// daemon ends it only when it stops.
+int watch(const Endpoint& endpoint, const Command& command, const Values& values,
+          const std::function<Result<std::string>(std::string lines)>& shown) {
   // At once, also while the output waits for its reader.
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { ::_exit(kExitDone); });
   EventLines lines;
   int code = kExitDone;
   const auto done =
       send(endpoint, make_request(command, values), [&](std::string_view piece) -> Result<void> {
-        const auto text = lines.take(piece);
+        auto told = lines.take(piece);
+        if (!told) return Failure(told.error());
+        const auto text = shown(*std::move(told));
         if (!text) return Failure(text.error());
         code = print(*text);
         if (code != kExitDone) return fail(EPIPE, "the output's reader has left");
@@ -211,6 +217,7 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
       return prepare(endpoint);
     case Transfer::kNone:
     case Transfer::kWatch:
+    case Transfer::kEvents:
     case Transfer::kCapture:
       break;
   }
@@ -224,7 +231,14 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
   if (auto completed = complete(command, invocation.values, get); !completed) {
     return fail_with(command, completed.error());
   }
-  if (command.transfer == Transfer::kWatch) return watch(endpoint, command, invocation.values);
+  if (command.transfer == Transfer::kWatch) {
+    return watch(endpoint, command, invocation.values, [](std::string lines) { return lines; });
+  }
+  if (command.transfer == Transfer::kEvents && invocation.values.contains("follow")) {
+    const bool as_json = format_of(invocation.globals) != Format::kText;
+    return watch(endpoint, followed(command), invocation.values,
+                 [as_json](const std::string& lines) { return followed_events(lines, as_json); });
+  }
   if (command.transfer == Transfer::kCapture) return capture(endpoint, command, invocation.values);
   const auto answer = answer_of(endpoint, command, invocation.values, get);
   if (!answer) return fail_with(command, answer.error());

@@ -1,7 +1,11 @@
 #include "shard/turn_watch.h"
 
+#include "base/events.h"
+
 namespace pvrdma::shard {
 namespace {
+
+constexpr events::Subject kShard{events::Type::kShard};
 
 double milliseconds(Duration time) {
   return static_cast<double>(time.count()) / 1e6;
@@ -16,11 +20,13 @@ void TurnWatch::report(Instant now, Duration cpu) {
   long_turns_cpu_us_ += microseconds_of(cpu);
   if (!limiter_.allow(now)) return;
   if (longest_ == Duration{0}) {
-    log::warn(
+    events::tell(
+        log::Level::kWarn, kShard,
         "shard: all adapters waited {:.1f} ms for one turn, in many small steps; the shard ran {:.1f} ms{}",
         milliseconds(turn), milliseconds(cpu), log::held_back(limiter_));
   } else {
-    log::warn(
+    events::tell(
+        log::Level::kWarn, kShard,
         "shard: all adapters waited {:.1f} ms for one turn, {:.1f} ms of them {}; the shard ran {:.1f} ms{}",
         milliseconds(turn), milliseconds(longest_), longest_name_, milliseconds(cpu),
         log::held_back(limiter_));

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 
+#include "base/events.h"
 #include "base/log.h"
 
 namespace pvrdma::tls {
@@ -36,9 +37,10 @@ void Certificates::reload() const {
 void Certificates::warn_of_end(std::uint64_t now_s) const {
   for (const CertificateState& state : states()) {
     if (state.not_after_s > now_s + kWarnBeforeS) continue;
-    log::warn("[{}] the certificate in {} {} on {}: replace the file, then run systemctl reload pvrdmad",
-              state.use, state.file, state.not_after_s > now_s ? "ends" : "ended",
-              date_text(state.not_after_s));
+    events::tell(log::Level::kWarn, {events::Type::kCertificate},
+                 "[{}] the certificate in {} {} on {}: replace the file, then run systemctl reload pvrdmad",
+                 state.use, state.file, state.not_after_s > now_s ? "ends" : "ended",
+                 date_text(state.not_after_s));
   }
 }
 

@@ -16,7 +16,8 @@ VIEWS = ["#/home", "#/hosts", "#/hosts/esx-01/summary", *(f"#/hosts/esx-01/confi
     "virtual-switches", "physical-adapters", "rdma-adapters", "vmkernel-adapters", "advanced", "firewall")),
     "#/networking", *(f"#/networking/{SWITCH}/configure/{page}" for page in ("port-groups", "uplinks", "hosts")),
     *(f"#/hosts/esx-01/monitor/{page}" for page in ("budgets", "neighbours", "hca", "native")), "#/hosts/esx-02/monitor/hca",
-    "#/vms", "#/vms/VM-01/summary", "#/vms/VM-01/monitor", "#/vms/VM-01/power-on", "#/motions", "#/captures", "#/faults", "#/about"]
+    "#/vms", "#/vms/VM-01/summary", "#/vms/VM-01/monitor", "#/vms/VM-01/power-on", "#/motions", "#/captures", "#/faults",
+    "#/events", "#/events/host/esx-02", "#/connections", "#/connections/VM-01", "#/topology", "#/about"]
 DIALOGS = [("#/networking", "New Distributed Switch"), (f"#/networking/{SWITCH}", "New Distributed Port Group"),
            (f"#/networking/{SWITCH}", f"Edit Settings of {PORTGROUP}"), (f"#/networking/{SWITCH}/configure/hosts", "Manage esx-01"),
            (f"#/networking/{SWITCH}/configure/hosts", "Add and Manage Hosts"),

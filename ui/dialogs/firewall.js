@@ -12,8 +12,9 @@ export function edit_firewall(store, host) {
   const old = host.ruleset;
   const changes = ({ enabled, allow_all: any, allowed }) => {
     const wanted = any ? old.allowed : listed(allowed);
-    return { added: wanted.filter((each) => !old.allowed.includes(each)), removed: old.allowed.filter((each) => !wanted.includes(each)),
-             flags: enabled !== old.enabled || any !== old.allow_all };
+    const added = wanted.filter((each) => !old.allowed.includes(each));
+    const removed = old.allowed.filter((each) => !wanted.includes(each));
+    return { wanted, added, removed, flags: enabled !== old.enabled || any !== old.allow_all };
   };
   show({
     title: `${W.edit} ${W.firewall}`,
@@ -25,10 +26,10 @@ export function edit_firewall(store, host) {
       ${lines(dialog, 'allowed', W.allowedIps, { disabled: dialog.values.allow_all, note: 'addresses and networks such as 10.0.0.0/24, one a line' })}
       ${dialog.values.enabled ? nothing : warning(store, host)}`,
     edits: (values) => {
-      const { added, removed, flags } = changes(values);
-      return [...added.map((network) => ({ method: 'POST', path: `${ruleset}/allowed`, body: { network }, at: 'allowed' })),
-              ...(flags ? [{ method: 'PATCH', path: ruleset, body: { enabled: values.enabled, allow_all: values.allow_all } }] : []),
-              ...removed.map((network) => ({ method: 'DELETE', path: `${ruleset}/allowed?network=${encodeURIComponent(network)}` }))];
+      const { wanted, added, removed, flags } = changes(values);
+      const networks = added.length + removed.length > 0;
+      const body = { ...(flags ? { enabled: values.enabled, allow_all: values.allow_all } : {}), ...(networks ? { allowed: wanted } : {}) };
+      return flags || networks ? [{ method: 'PATCH', path: ruleset, body, at: 'allowed' }] : [];
     },
     commands: (values) => {
       const { added, removed, flags } = changes(values);

@@ -42,8 +42,10 @@ Result<void> set_advanced(Inventory& inventory, const std::string& host, const s
 Result<void> set_firewall(Inventory& inventory, const std::string& host, bool enabled);
 
 inline constexpr const char* kRuleset = "pvrdma";
+// Members without a value stay. `allowed` is the whole list of addresses and networks.
 Result<void> set_ruleset(Inventory& inventory, const std::string& host, const std::string& ruleset,
-                         std::optional<bool> enabled, std::optional<bool> allow_all);
+                         std::optional<bool> enabled, std::optional<bool> allow_all,
+                         const std::optional<std::vector<std::string>>& allowed = std::nullopt);
 Result<void> add_allowed_ip(Inventory& inventory, const std::string& host, const std::string& ruleset,
                             const std::string& network);
 Result<void> remove_allowed_ip(Inventory& inventory, const std::string& host, const std::string& ruleset,

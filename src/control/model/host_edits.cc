@@ -57,6 +57,29 @@ Result<void> no_vmk(const std::string& host, const std::string& name,
               fmt::format("host {} has no VMkernel adapter \"{}\": {}", host, name, it_has(vmks)));
 }
 
+// The ruleset's list, from the addresses and networks that the caller gives.
+Result<std::vector<IpNetwork>> allowed_of(const std::string& ruleset, const std::string& host,
+                                          const std::vector<std::string>& texts) {
+  if (texts.size() > kAllowedMax) {
+    return fail(
+        ErrorKind::kInvalid,
+        fmt::format("the ruleset {} of host {} cannot have {} allowed networks, but {}: use wider ones",
+                    ruleset, host, texts.size(), kAllowedMax));
+  }
+  std::vector<IpNetwork> networks;
+  for (const std::string& text : texts) {
+    const auto parsed = IpNetwork::parse(text);
+    if (!parsed) return Failure(parsed.error());
+    if (std::find(networks.begin(), networks.end(), *parsed) != networks.end()) {
+      return fail(ErrorKind::kInvalid,
+                  fmt::format("the allowed networks of the ruleset {} of host {} have {} twice", ruleset,
+                              host, parsed->to_string()));
+    }
+    networks.push_back(*parsed);
+  }
+  return networks;
+}
+
 }  // namespace
 
 Result<void> add_host(Inventory& inventory, const std::string& host) {
@@ -178,14 +201,20 @@ Result<void> set_advanced(Inventory& inventory, const std::string& host, const s
 }
 
 Result<void> set_ruleset(Inventory& inventory, const std::string& host, const std::string& ruleset,
-                         std::optional<bool> enabled, std::optional<bool> allow_all) {
+                         std::optional<bool> enabled, std::optional<bool> allow_all,
+                         const std::optional<std::vector<std::string>>& allowed) {
   const auto found = find_ruleset(inventory, host, ruleset);
   if (!found) return Failure(found.error());
-  if (!enabled && !allow_all) {
+  if (!enabled && !allow_all && !allowed) {
     return fail(ErrorKind::kInvalid,
                 fmt::format("nothing to change in the firewall ruleset {} of host {}: give enabled, "
-                            "allow_all or both",
+                            "allow_all or allowed",
                             ruleset, host));
+  }
+  if (allowed) {
+    auto networks = allowed_of(ruleset, host, *allowed);
+    if (!networks) return Failure(std::move(networks).error());
+    (*found)->allowed = *std::move(networks);
   }
   (*found)->enabled = enabled.value_or((*found)->enabled);
   (*found)->allow_all = allow_all.value_or((*found)->allow_all);

@@ -144,6 +144,27 @@ TEST(HostEdits, SetsTheRuleset) {
                  {"pvrdma", "enabled", "allow_all"});
 }
 
+TEST(HostEdits, ReplacesTheAllowedNetworks) {
+  Inventory cluster = some_cluster();
+  const auto set = [](std::vector<std::string> allowed) {
+    return [=](Inventory& i) {
+      return edits::set_ruleset(i, "esx-01", "pvrdma", std::nullopt, std::nullopt, allowed);
+    };
+  };
+  std::vector<std::string> most;
+  for (int i = 0; i < 256; ++i) most.push_back("10.1." + std::to_string(i) + ".0/24");
+  cluster = after(cluster, set(most));
+  EXPECT_EQ(cluster.hosts.at("esx-01").pvrdma_ruleset.allowed.size(), 256U);
+  const Inventory two = after(cluster, set({"192.168.0.0/16", "10.0.0.1"}));
+  EXPECT_EQ(two.hosts.at("esx-01").pvrdma_ruleset.allowed,
+            (std::vector{*IpNetwork::parse("192.168.0.0/16"), *IpNetwork::parse("10.0.0.1")}));
+  EXPECT_TRUE(after(cluster, set({})).hosts.at("esx-01").pvrdma_ruleset.allowed.empty());
+  most.emplace_back("10.2.0.0/24");
+  expect_refused(cluster, set(most), ErrorKind::kInvalid, {"esx-01", "257", "256"});
+  expect_refused(cluster, set({"10.0.0.0/24", "10.0.0.0/24"}), ErrorKind::kInvalid, {"10.0.0.0/24", "twice"});
+  expect_refused(cluster, set({"10.0.0.0/24", "1.2.3.4/99"}), ErrorKind::kInvalid, {"1.2.3.4/99"});
+}
+
 TEST(HostEdits, KeepsTheAllowedNetworks) {
   const auto add = [](const std::string& network) {
     return [=](Inventory& i) { return edits::add_allowed_ip(i, "esx-01", "pvrdma", network); };

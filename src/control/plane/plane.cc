@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "base/events.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "control/model/records.h"
@@ -17,6 +18,8 @@
 
 namespace pvrdma::control {
 namespace {
+
+constexpr events::Subject kStore{events::Type::kStore};
 
 using std::chrono::milliseconds;
 using SteadyTime = std::chrono::steady_clock::time_point;
@@ -94,9 +97,9 @@ struct Plane::Impl final : StoreObserver {
       const std::lock_guard lock(mutex_);
       if (connected != connected_) {
         if (connected) {
-          log::info("store {}: reached", store_->description());
+          events::tell(log::Level::kInfo, kStore, "store {}: reached", store_->description());
         } else {
-          log::warn("store {}: away: {}", store_->description(), why);
+          events::tell(log::Level::kWarn, kStore, "store {}: away: {}", store_->description(), why);
         }
       }
       connected_ = connected;
@@ -108,8 +111,9 @@ struct Plane::Impl final : StoreObserver {
   }
 
   void on_lease_lost() override {
-    log::warn("store {}: this host's lease is lost: its live records are written again",
-              store_->description());
+    events::tell(log::Level::kWarn, kStore,
+                 "store {}: this host's lease is lost: its live records are written again",
+                 store_->description());
     live_.on_lease_lost();
   }
 
@@ -297,7 +301,8 @@ struct Plane::Impl final : StoreObserver {
       if (!health || !*health) return caretaker_.put_off(now);
       forget = caretaker_.look((*health)->revision, now);
       if ((*health)->alarms != health_.alarms && !(*health)->alarms.empty()) {
-        log::error(
+        events::tell(
+            log::Level::kError, kStore,
             "store {}: it refuses changes ({}): make room and clear its alarms: etcdctl defrag, etcdctl "
             "alarm disarm",
             store_->description(), (*health)->alarms);

@@ -180,16 +180,16 @@ test('more edits than one request takes are not sent, and the sentence says so',
   const sent = window.fetch;
   let asked = 0;
   window.fetch = async () => { asked += 1; return new Response('{"changes": []}'); };
-  store.edit = async (_, __, edits) => real.rehearse(edits);
-  const dialog_of = async (networks) => {
-    edit_firewall(store, host('esx-01'));
-    type('allowed', Array.from({ length: networks }, (_, at) => `10.0.${at}.0/24`).join('\n'));
+  const edits_of = (count) => Array.from({ length: count }, (_, at) => ({ method: 'DELETE', path: `/v1/vms/VM-${at}` }));
+  const dialog_of = async (count) => {
+    show({ title: 'Remove', target: 'VMs', values: {}, body: () => '', edits: () => edits_of(count), commands: () => [] });
     await click('OK');
     const told = refusal();
     if (told) await close();
     await ended();
     return told;
   };
+  store.edit = async (_, __, edits) => real.rehearse(edits);
   try {
     equal(await dialog_of(65), 'These are 65 edits, and at most 64 are made at once: nothing was changed. Choose less, and do the rest after it.');
     equal(asked, 0);
@@ -198,6 +198,18 @@ test('more edits than one request takes are not sent, and the sentence says so',
   } finally {
     window.fetch = sent;
   }
+});
+
+test('a firewall with any number of networks is one edit', async () => {
+  const { store } = stage();
+  let sent = [];
+  store.edit = async (_, __, edits) => { sent = edits; };
+  edit_firewall(store, host('esx-01'));
+  const networks = Array.from({ length: 200 }, (_, at) => `10.0.${at}.0/24`);
+  type('allowed', networks.join('\n'));
+  await click('OK');
+  await ended();
+  equal(sent.map(({ method, path, body }) => [method, path, body]), [['PATCH', '/v1/hosts/esx-01/rulesets/pvrdma', { allowed: networks }]]);
 });
 
 test('a refusal stands at its field only if it is about one', () => {

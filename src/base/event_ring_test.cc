@@ -1,0 +1,146 @@
+#include "base/event_ring.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace pvrdma::events {
+namespace {
+
+constexpr std::size_t kAll = EventRing::kSlots;
+
+class EventRingTest : public testing::Test {
+ protected:
+  void append(Type type, std::string_view vm, std::string_view text = "x") {
+    ring_->append(log::Level::kInfo, {type, Kind::kVm, vm}, text);
+  }
+  std::size_t held(std::string_view vm) const {
+    std::size_t count = 0;
+    for (const Event& event : ring_->page(0, kAll).events) count += event.object == vm ? 1U : 0U;
+    return count;
+  }
+
+  const std::unique_ptr<EventRing> ring_ = std::make_unique<EventRing>();
+};
+
+TEST_F(EventRingTest, AnEventComesBackAsItWasTold) {
+  ring_->append(log::Level::kWarn, {Type::kEdit, Kind::kDvs, "DSwitch", "uid 0"}, "dvs DSwitch: removed");
+  const Page page = ring_->page(0, kAll);
+  ASSERT_EQ(page.events.size(), 1U);
+  const Event& event = page.events[0];
+  EXPECT_EQ(event.sequence, 1U);
+  EXPECT_GT(event.at_ms, 1'600'000'000'000U);
+  EXPECT_EQ(event.level, log::Level::kWarn);
+  EXPECT_EQ(event.type, Type::kEdit);
+  EXPECT_EQ(event.kind, Kind::kDvs);
+  EXPECT_EQ(event.object, "DSwitch");
+  EXPECT_EQ(event.initiator, "uid 0");
+  EXPECT_EQ(event.text, "dvs DSwitch: removed");
+  EXPECT_EQ(page.last, 1U);
+  EXPECT_EQ(page.lost, 0U);
+}
+
+TEST_F(EventRingTest, WithoutAnEventThePageIsEmpty) {
+  const Page page = ring_->page(0, kAll);
+  EXPECT_TRUE(page.events.empty());
+  EXPECT_EQ(page.last, 0U);
+  EXPECT_EQ(page.lost, 0U);
+}
+
+TEST_F(EventRingTest, PagesFollowEachOther) {
+  for (int i = 1; i <= 5; ++i) append(Type::kMotion, fmt::format("VM-{}", i));
+  std::uint64_t after = 0;
+  for (const std::size_t size : {2U, 2U, 1U, 0U}) {
+    const Page page = ring_->page(after, 2);
+    ASSERT_EQ(page.events.size(), size);
+    EXPECT_EQ(page.lost, 0U);
+    EXPECT_EQ(page.last, after + size);
+    for (const Event& event : page.events) EXPECT_EQ(event.sequence, ++after);
+  }
+}
+
+TEST_F(EventRingTest, ANumberOfAnEarlierProcessMeansTheBeginning) {
+  append(Type::kLink, "VM-01");
+  const Page page = ring_->page(1000, kAll);
+  ASSERT_EQ(page.events.size(), 1U);
+  EXPECT_EQ(page.last, 1U);
+  EXPECT_EQ(page.lost, 0U);
+}
+
+TEST_F(EventRingTest, OneObjectKeepsOnlyItsNewestAndDisplacesNoOther) {
+  append(Type::kPower, "VM-02");
+  for (std::size_t i = 0; i < 10'000; ++i) append(Type::kPower, "VM-01");
+  EXPECT_EQ(held("VM-01"), EventRing::kOfOneObject);
+  EXPECT_EQ(held("VM-02"), 1U);
+  const Page page = ring_->page(1, kAll);
+  EXPECT_EQ(page.events.front().sequence, 10'001 - EventRing::kOfOneObject + 1);
+  EXPECT_EQ(page.last, 10'001U);
+  EXPECT_EQ(page.lost, 10'000 - EventRing::kOfOneObject) << "the reader learns what it missed";
+}
+
+TEST_F(EventRingTest, AllGuestsTogetherDisplaceNoEventOfAnotherSource) {
+  append(Type::kStore, "the store");
+  append(Type::kEdit, "VM-7");
+  for (int vm = 0; vm < 1000; ++vm) {
+    append(Type::kPower, fmt::format("VM-{}", vm));
+    append(Type::kAdapter, fmt::format("VM-{}", vm));
+  }
+  const Page page = ring_->page(0, kAll);
+  EXPECT_EQ(page.events.size(), EventRing::kOfGuests + 2);
+  EXPECT_EQ(page.events[0].object, "the store");
+  EXPECT_EQ(page.events[1].type, Type::kEdit);
+}
+
+TEST_F(EventRingTest, WithoutRoomTheOldestGoes) {
+  constexpr std::size_t kRoom = EventRing::kSlots - EventRing::kOfGuests;
+  for (std::size_t i = 0; i <= kRoom; ++i) append(Type::kMotion, fmt::format("VM-{}", i));
+  const Page page = ring_->page(0, kAll);
+  ASSERT_EQ(page.events.size(), kRoom);
+  EXPECT_EQ(page.events.front().object, "VM-1");
+  EXPECT_EQ(page.lost, 1U);
+}
+
+TEST_F(EventRingTest, TextsOfStrangersAreHarmlessAndBounded) {
+  append(Type::kAdapter, "VM\n01\x1b[2J", "says \x1b]0;gone\x07" + std::string(10'000, 'a'));
+  const Event event = ring_->page(0, kAll).events.at(0);
+  EXPECT_EQ(event.object, "VM\\u000a01\\u001b[2J");
+  EXPECT_EQ(event.text.find('\x1b'), std::string::npos);
+  EXPECT_LT(event.text.size(), EventRing::kTextBytes + 32);
+  append(Type::kAdapter, std::string(10'000, 'n'));
+  EXPECT_EQ(ring_->page(1, kAll).events.at(0).object.size(), EventRing::kNameBytes);
+}
+
+TEST_F(EventRingTest, ReadersAndWritersMayMeet) {
+  std::thread writer([this] {
+    for (int i = 0; i < 20'000; ++i) append(Type::kMotion, i % 2 == 0 ? "VM-01" : "VM-02", "moves");
+  });
+  std::uint64_t seen = 0;
+  std::uint64_t after = 0;
+  while (after < 20'000) {
+    const Page page = ring_->page(after, 7);
+    for (const Event& event : page.events) {
+      EXPECT_GT(event.sequence, after);
+      EXPECT_EQ(event.text, "moves");
+      EXPECT_EQ(event.object, event.sequence % 2 == 1 ? "VM-01" : "VM-02");
+    }
+    EXPECT_EQ(page.last - after, page.events.size() + page.lost);
+    seen += page.events.size() + page.lost;
+    after = page.last;
+  }
+  writer.join();
+  EXPECT_EQ(seen, 20'000U) << "each event was told or counted as lost";
+}
+
+TEST(Tell, PutsTheSentenceIntoTheRing) {
+  const std::uint64_t before = newest().last();
+  tell(log::Level::kWarn, {Type::kLink, Kind::kVm, "VM-01"}, "adapter {}: link {}", "VM-01", "down");
+  const Page page = newest().page(before, kAll);
+  ASSERT_EQ(page.events.size(), 1U);
+  EXPECT_EQ(page.events[0].text, "adapter VM-01: link down");
+  EXPECT_EQ(page.events[0].level, log::Level::kWarn);
+}
+
+}  // namespace
+}  // namespace pvrdma::events

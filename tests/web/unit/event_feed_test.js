@@ -1,0 +1,76 @@
+// What the page has read of the daemon's events, and motions as tasks.
+import { equal, test } from './harness.js';
+import { Refusal } from '../../../ui/api.js';
+import { EventFeed } from '../../../ui/event_feed.js';
+import { MotionTasks } from '../../../ui/motion_tasks.js';
+
+// A daemon with events of these numbers, whose pages have `size` events.
+const daemon = (numbers, asked = [], boot = () => '1') => async (path) => {
+  asked.push(path);
+  const after = Number(/after=(\d+)/.exec(path)[1]);
+  const limit = Number(/limit=(\d+)/.exec(path)[1]);
+  const events = numbers.filter((number) => number > after).slice(0, limit).map((sequence) => ({ sequence }));
+  const last = events.at(-1)?.sequence ?? numbers.at(-1) ?? 0;
+  return { boot: boot(), events, last, lost: Math.max(0, last - after - events.length) };
+};
+const numbers_of = (feed) => feed.events.map(({ sequence }) => sequence);
+
+test('it reads on where it stopped', async () => {
+  const numbers = [1, 2];
+  const feed = new EventFeed(daemon(numbers));
+  await feed.read();
+  equal(numbers_of(feed), [1, 2]);
+  numbers.push(3);
+  await feed.read();
+  equal(numbers_of(feed), [1, 2, 3]);
+  equal(feed.lost, 0);
+});
+
+test('it reads all pages', async () => {
+  const numbers = Array.from({ length: 2000 }, (_, index) => index + 1);
+  const asked = [];
+  const feed = new EventFeed(daemon(numbers, asked));
+  await feed.read();
+  equal(feed.events.length, 2000);
+  equal(asked, ['/v1/events?after=0&limit=1024', '/v1/events?after=1024&limit=1024']);
+});
+
+test('it knows how many were lost', async () => {
+  const feed = new EventFeed(daemon([5, 6]));
+  await feed.read();
+  equal(feed.lost, 4);
+});
+
+test('another process of the daemon begins anew', async () => {
+  let boot = '1';
+  const numbers = [1, 2, 3];
+  const feed = new EventFeed(daemon(numbers, [], () => boot));
+  await feed.read();
+  boot = '2';
+  numbers.splice(0, 3, 1, 2);
+  await feed.read();
+  equal(numbers_of(feed), [1, 2]);
+});
+
+test('a refusal leaves what is there', async () => {
+  let refuses = false;
+  const answer = daemon([1]);
+  const feed = new EventFeed(async (path) => {
+    if (refuses) throw new Refusal('The daemon cannot be reached.', 0);
+    return answer(path);
+  });
+  await feed.read();
+  refuses = true;
+  await feed.read();
+  equal([numbers_of(feed), feed.trouble], [[1], 'The daemon cannot be reached.']);
+});
+
+test('motions that run or begin later are tasks', () => {
+  const tasks = new MotionTasks();
+  const motion = (id, state, error = '') => ({ id, vm: 'VM-01', to: 'esx-02', state, error });
+  tasks.take([motion('old', 'done'), motion('now', 'runs')], 5);
+  tasks.take([motion('old', 'done'), motion('now', 'failed', 'no memory'), motion('new', 'done')], 9);
+  equal(tasks.list, [
+    { title: 'Migrate', target: 'VM-01 → esx-02', at_ms: 5, state: 'refused', trouble: 'no memory' },
+    { title: 'Migrate', target: 'VM-01 → esx-02', at_ms: 9, state: 'done', trouble: undefined }]);
+});
