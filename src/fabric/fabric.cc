@@ -9,7 +9,11 @@ namespace pvrdma::fabric {
 
 using transport::Delivery;
 
-Fabric::Fabric(const Clock& clock, FabricObserver* observer) : clock_(clock), observer_(observer) {}
+Fabric::Fabric(const Clock& clock, FabricObserver* observer)
+    : clock_(clock), own_(std::make_unique<HostGids>(1)), host_(*own_), observer_(observer) {}
+
+Fabric::Fabric(const Clock& clock, HostGids& host, transport::ShardNumber shard, FabricObserver* observer)
+    : clock_(clock), host_(host), shard_(shard), observer_(observer) {}
 
 Fabric::~Fabric() = default;
 
@@ -28,7 +32,7 @@ void Fabric::drop(PathKind kind) {
 
 Switch& Fabric::segment(transport::SegmentId id) {
   if (const auto found = segments_.find(id); found != segments_.end()) return *found->second;
-  auto made = std::make_unique<Switch>(id, transports_, clock_, observer_);
+  auto made = std::make_unique<Switch>(id, transports_, clock_, host_, shard_, observer_);
   made->set_view(view_);
   return *segments_.emplace(id, std::move(made)).first->second;
 }

@@ -1,4 +1,4 @@
-// Fabric: this host's part of all distributed switches. It has one Switch for each segment, and receives
+// Fabric: one shard's part of all distributed switches. It has one Switch for each segment, and receives
 // messages from other hosts.
 //
 // Thread: shard-owned.
@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "fabric/fabric_observer.h"
+#include "fabric/host_gids.h"
 #include "fabric/switch.h"
 #include "fabric/transports.h"
 #include "fabric/view.h"
@@ -18,8 +19,11 @@ namespace pvrdma::fabric {
 
 class Fabric final : public transport::Inbound, public transport::NativeInbound {
  public:
-  // Borrowed; both outlive the fabric. `observer` may be null.
+  // Of the only shard of a host. Borrowed; both outlive the fabric. `observer` may be null.
   explicit Fabric(const Clock& clock, FabricObserver* observer = nullptr);
+  // Of one shard; `host` knows the GIDs of all. Borrowed; outlives the fabric.
+  Fabric(const Clock& clock, HostGids& host, transport::ShardNumber shard,
+         FabricObserver* observer = nullptr);
   ~Fabric() override;  // all ports have been destroyed before
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -75,6 +79,9 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
                               Deliver deliver);
 
   const Clock& clock_;
+  const std::unique_ptr<HostGids> own_;  // null: the host has several shards
+  HostGids& host_;
+  const transport::ShardNumber shard_;
   FabricObserver* observer_;
   Transports transports_;
   View view_;

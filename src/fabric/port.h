@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/host_gids.h"
 #include "fabric/path_info.h"
 #include "fabric/reservations.h"
 #include "fabric/switch.h"
@@ -106,6 +107,8 @@ class Port final : public verbs::SwitchPort {
   bool attached() const { return engine_ != nullptr; }
   // Whether an adapter is attached and not stopped.
   bool takes_messages() const { return attached() && !stopped_; }
+  // Whether messages from this host reach the adapter, and if not, why.
+  HostGids::Reach reach() const;
   const PortCounters& counters() const { return counters_; }
 
  private:
@@ -120,6 +123,7 @@ class Port final : public verbs::SwitchPort {
   const std::string name_;
   const PortIdentity identity_;
   Switch& switch_;
+  const HostGids::PortNumber number_;
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
   bool stopped_ = false;

@@ -58,6 +58,9 @@ namespace pvrdma::transport {
 // A host of the cluster. This daemon assigns the number, and never uses it for another host while it runs.
 using HostId = Strong<struct HostIdTag, std::uint32_t>;
 
+// A shard of this host, counted from 0.
+using ShardNumber = Strong<struct ShardNumberTag, std::uint16_t>;
+
 // A switch and a VLAN. A GID has a meaning within one segment only. {0, 0} is this daemon's own segment, for
 // adapters that no cluster knows; its messages never leave the host.
 struct SegmentId {
@@ -66,12 +69,13 @@ struct SegmentId {
   friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
 };
 
-// Where a path leads: to an engine of this host, to a segment of another host, or out of the cluster. Also
-// where it begins, for a path that must name its sender or on which answers come back.
+// Where a path leads: to an engine of this shard, to a segment of another shard or of another host, or out of
+// the cluster. Also where it begins, for a path that must name its sender or on which answers come back.
 struct Place {
-  verbs::Engine* engine = nullptr;  // borrowed; null: the peer is not on this host
+  verbs::Engine* engine = nullptr;  // borrowed; null: the peer is not on this shard
   HostId host;                      // for kTcp and kHca
   SegmentId segment;
+  ShardNumber shard;                // for kLocal, if `engine` is null
   verbs::Engine* sender = nullptr;  // borrowed
   Mac sender_mac{};
 };

@@ -34,7 +34,7 @@ ServedHost::ServedHost(const TestbenchOptions& options)
              .clock = clock_,
              .reaper = reaper_.get(),
              .keeping = options.kept ? &keeping_ : nullptr},
-      switch_(transport::SegmentId{}, transports_, clock_) {
+      switch_(transport::SegmentId{}, transports_, clock_, host_) {
   transports_.use(options.transport != nullptr ? *options.transport : local_);
   install_sigbus_handler_once();
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);

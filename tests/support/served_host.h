@@ -14,6 +14,7 @@
 
 #include "adapters/served_adapter.h"
 #include "device/adapter.h"
+#include "fabric/host_gids.h"
 #include "fabric/switch.h"
 #include "shard/loop.h"
 #include "support/must.h"
@@ -84,6 +85,7 @@ class ServedHost {
   adapters::Keeping keeping_{[] {}};
   const adapters::ServingParts parts_;
   fabric::Transports transports_;
+  fabric::HostGids host_{1};
   fabric::Switch switch_;
   std::vector<std::unique_ptr<adapters::ServedAdapter>> adapters_;
   std::thread thread_;
