@@ -137,6 +137,29 @@ void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
   if (observer_ != nullptr) observer_->on_host_up(host, transports_.is_up(host));
 }
 
+transport::SiblingInbound::Admission Fabric::admit(transport::ShardNumber from, transport::SegmentId segment,
+                                                   const verbs::Gid& source, const verbs::Gid& destination) {
+  const auto found = segments_.find(segment);
+  Port* const port = found != segments_.end() ? found->second->admit(from, source, destination) : nullptr;
+  if (port == nullptr) return {};
+  if (verbs::Engine* const engine = port->receiver(); engine != nullptr) return {.engine = engine};
+  return {.engine = port->stopped_engine(), .is_early = true};
+}
+
+void Fabric::on_room() {
+  for (const auto& [id, each] : segments_) each->paths_ready();
+}
+
+void Fabric::on_restored(transport::ShardNumber shard, Instant now) {
+  for (const auto& [id, each] : segments_) each->paths_restored(shard, std::nullopt, now);
+}
+
+void Fabric::on_works_again(transport::ShardNumber shard, transport::SegmentId segment,
+                            HostGids::PortNumber port, Instant now) {
+  if (const auto found = segments_.find(segment); found != segments_.end())
+    found->second->paths_restored(shard, port, now);
+}
+
 transport::NativeInbound::Admission Fabric::admit(transport::SegmentId segment, const verbs::Gid& source,
                                                   const verbs::Gid& destination, const Mac& destination_mac) {
   const auto found = segments_.find(segment);

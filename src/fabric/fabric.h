@@ -17,7 +17,9 @@
 
 namespace pvrdma::fabric {
 
-class Fabric final : public transport::Inbound, public transport::NativeInbound {
+class Fabric final : public transport::Inbound,
+                     public transport::SiblingInbound,
+                     public transport::NativeInbound {
  public:
   // Of the only shard of a host. Borrowed; both outlive the fabric. `observer` may be null.
   explicit Fabric(const Clock& clock, FabricObserver* observer = nullptr);
@@ -66,6 +68,16 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
   void on_pair_restored(transport::HostId host, const transport::VmPair& pair,
                         const std::function<bool(verbs::Qpn own)>& affected, Instant now) override;
   void on_returned(verbs::Engine& engine, verbs::Qpn qpn, std::uint32_t rkey) override;
+  // SiblingInbound: the same for messages from the host's other shards. Those to the segment that is local to
+  // this daemon may come in.
+  transport::SiblingInbound::Admission admit(transport::ShardNumber from, transport::SegmentId segment,
+                                             const verbs::Gid& source,
+                                             const verbs::Gid& destination) override;
+  void on_room() override;
+  void on_restored(transport::ShardNumber shard, Instant now) override;
+  // The port of another shard works again: what HostGids::set_tell() says. On an empty stack.
+  void on_works_again(transport::ShardNumber shard, transport::SegmentId segment, HostGids::PortNumber port,
+                      Instant now);
   // NativeInbound: the same for packets from outside the cluster.
   transport::NativeInbound::Admission admit(transport::SegmentId segment, const verbs::Gid& source,
                                             const verbs::Gid& destination,

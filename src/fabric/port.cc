@@ -38,6 +38,7 @@ Port::~Port() {
 
 void Port::attach(verbs::Engine& engine) {
   PVRDMA_CHECK(!attached(), "a port has one adapter at a time");
+  switch_.transports_.each([&](transport::Transport& transport) { transport.join(engine); });
   engine_ = &engine;
   switch_.tell_reach(*this);
 }

@@ -53,7 +53,8 @@ class Port final : public verbs::SwitchPort {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  // Messages to this port's GIDs now go to `engine`. Borrowed until detach(). The port must be detached.
+  // Messages to this port's GIDs now go to `engine`. Borrowed until detach(). The port must be detached. If
+  // memory runs out (bad_alloc), it stays so.
   void attach(verbs::Engine& engine);
   // Messages to this port's GIDs are now dropped. Does nothing if already detached.
   void detach();

@@ -78,6 +78,7 @@ struct Place {
   ShardNumber shard;                // for kLocal, if `engine` is null
   verbs::Engine* sender = nullptr;  // borrowed
   Mac sender_mac{};
+  bool copies = false;  // whoever wraps the path does not lend: the path grants what it can copy at once
 };
 
 // A VM on this host and a VM on another one, named by the GIDs that they use.
@@ -151,6 +152,26 @@ class Inbound {
   virtual void on_returned(verbs::Engine& /*engine*/, verbs::Qpn /*qpn*/, std::uint32_t /*rkey*/) {}
 };
 
+// Takes what arrives from the other shards of this host. Called on an empty stack.
+class SiblingInbound {
+ public:
+  virtual ~SiblingInbound() = default;
+
+  // The engine that a message is for. Null: the shard does not hold the source, this one does not hold the
+  // destination, or the port is down or has no adapter. `is_early`: the adapter is stopped, so the engine is
+  // only told of a request (Engine::on_early_request()).
+  struct Admission {
+    verbs::Engine* engine = nullptr;
+    bool is_early = false;
+  };
+  virtual Admission admit(ShardNumber from, SegmentId segment, const verbs::Gid& source,
+                          const verbs::Gid& destination) = 0;
+  // Paths to other shards that had no room have room again.
+  virtual void on_room() = 0;
+  // Messages that were sent to the shard and are unanswered may be lost.
+  virtual void on_restored(ShardNumber shard, Instant now) = 0;
+};
+
 // Whether a packet that comes from outside the cluster, or seems to, is admitted.
 enum class Entry : std::uint8_t {
   kAdmitted,
@@ -185,6 +206,10 @@ class Transport {
 
   virtual PathKind kind() const = 0;
   virtual const Counters& counters() const = 0;
+
+  // An adapter on this shard begins to use the transport, until take_back() of all its memory. Called before
+  // the adapter's first path is opened, in a command: it may allocate (bad_alloc).
+  virtual void join(verbs::Engine& /*engine*/) {}
 
   // Opens a path for a connection of an adapter on this host. If the place cannot be reached yet, the path
   // has no room until it can. The path borrows `traffic` and parts of the transport. They outlive it, or the

@@ -93,6 +93,9 @@ class RingWriter {
   // Whether something was sent since the last call. The caller fences and rings the reader's bell.
   bool take_unflushed() { return std::exchange(unflushed_, false); }
 
+  // Whether a request or answer that lends memory may not be read yet.
+  bool lends() const { return lent_bytes_ != 0; }
+
   // Takes back all messages that `is_one` picks (Sent, Slot) and that are not executed, and calls
   // `on_revoked` (Sent, Slot) for each. A message that was not lent may have been executed all the same.
   // Waits at most for the copy of one piece, if the reader is in the middle of it.
