@@ -229,6 +229,8 @@ TEST_F(TwoFabrics, SendNothingToAPortThatHasLostTheGid) {
                     .gids = {{kHere, gid(2), other}}};
   second_.fabric.set_view(stores);
   EXPECT_EQ(dropped_to(gid(2)), DropReason::kUnknownGid);
+  first_.here().set_native(NativeRule{kHere, {}});
+  EXPECT_EQ(dropped_to(gid(2)), DropReason::kUnknownGid) << "nor to a native endpoint";
   second_.fabric.set_view({.hosts = stores.hosts});
   EXPECT_TRUE(path_from_a_.send_request(a_.port, gid(1), gid(2)));
 }

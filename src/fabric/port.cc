@@ -38,7 +38,12 @@ Port::~Port() {
 
 void Port::attach(verbs::Engine& engine) {
   PVRDMA_CHECK(!attached(), "a port has one adapter at a time");
-  switch_.transports_.each([&](transport::Transport& transport) { transport.join(engine); });
+  try {
+    switch_.transports_.each([&](transport::Transport& transport) { transport.join(engine); });
+  } catch (const std::bad_alloc&) {
+    switch_.transports_.each([&](transport::Transport& transport) { transport.take_back(engine, {}); });
+    throw;
+  }
   engine_ = &engine;
   switch_.tell_reach(*this);
 }

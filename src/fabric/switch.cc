@@ -31,6 +31,14 @@ std::string_view why_no_path(HostGids::Reach reach) {
   return {};
 }
 
+// Whether a port of another shard of this host has the GID bound, lost or not.
+bool is_bound_elsewhere(const HostGids& host, transport::SegmentId segment, transport::ShardNumber own,
+                        const verbs::Gid& gid) {
+  if (!host.has_siblings()) return false;
+  const auto holder = host.find(segment, gid);
+  return holder && holder->shard != own;
+}
+
 }  // namespace
 
 Switch::Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock, HostGids& host,
@@ -241,6 +249,8 @@ PathInfo Switch::path_to(const verbs::Gid& gid, const Port* port) const {
           {}};
     }
     if (auto remote = remote_.path_to(gid, transports_)) return *std::move(remote);
+    if (is_bound_elsewhere(host_, segment_, shard_, gid))
+      return {PathKind::kNone, "another host has bound the GID at the same time as a port of this one", {}};
     if (const std::string_view why = why_not_native(gid, port); !why.empty())
       return {PathKind::kNone, std::string(why), {}};
     if (find_native(gid, port).transport == nullptr)
@@ -288,7 +298,10 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
       return {local, {.segment = segment_, .shard = sibling->shard}, {}};
     }
     const auto remote = remote_.find(gid);
-    if (!remote) return find_native(gid, from);
+    // Lost on another shard: the news of the other host are not here yet.
+    if (!remote)
+      return is_bound_elsewhere(host_, segment_, shard_, gid) ? nowhere(DropReason::kUnknownGid)
+                                                              : find_native(gid, from);
     transport::Transport* transport = transports_.way_to(remote->host, remote->kind);
     if (transport == nullptr) return nowhere(DropReason::kNoPath);
     return {transport, {.host = remote->host, .segment = segment_}, {}};
@@ -338,7 +351,8 @@ bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
   const auto claims = port.identity().owns(gid) ? HostGids::Claim::kOwn : HostGids::Claim::kFree;
   if (const auto refusal = host_.bind(segment_, gid, holder, claims)) {
     const bool is_foreign = refusal->reason == HostGids::Refusal::Reason::kAddressOfAnother;
-    ++(is_foreign ? foreign_refused_ : duplicates_refused_);
+    if (is_foreign) ++foreign_refused_;
+    if (refusal->reason == HostGids::Refusal::Reason::kHeld) ++duplicates_refused_;
     refuse(port, gid, refusal->why);
     return false;
   }

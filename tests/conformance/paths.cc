@@ -37,6 +37,7 @@ class SiblingsPath final : public HostPath {
     return std::make_unique<SiblingsPath>(around);
   }
   transport::Transport& transport() override { return *siblings_; }
+  Instant next_deadline() const override { return siblings_->next_deadline(); }
 
  private:
   std::unique_ptr<transport::Siblings> siblings_;

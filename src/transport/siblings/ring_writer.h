@@ -75,6 +75,8 @@ class RingWriter {
   // Whether the next request or datagram of that adapter has room. If so, the next send() or lend() cannot
   // fail for want of it. If not, has_room_again() becomes true when it is worth asking again.
   bool has_room(const Share& share);
+  // The same for a datagram, which is dropped if there is none: it does not wait, nor for a hold().
+  bool has_room_for_datagram(const Share& share);
   // The same for all answers to one request. Answers are not counted against a share.
   bool has_room_for_answers();
   // Whether a call of the previous two returned false and may not do so now. Asked in each turn, and by a
@@ -137,6 +139,7 @@ class RingWriter {
  private:
   bool has_free(std::uint32_t slots) const;
   bool room(const Share& share) const;
+  bool has_free_for(const Share& share) const;
   bool room_for_answers() const;
   // Says that the writer waits unless it `has` room.
   template <typename Has>

@@ -56,13 +56,13 @@ void Sibling::note(const RingWriter::Sent& sent, const verbs::Request& request) 
     named_[named_count_++] = {engine, {request.from, request.to}};
 }
 
-void Sibling::revoke_answered(const verbs::Response& answer) {
+void Sibling::revoke_answered(SegmentId segment, const verbs::Response& answer) {
   if (!requests.lends()) return;
   requests.revoke(
-      [&answer](const RingWriter::Sent&, const Slot& slot) {
-        return slot.kind == MessageKind::kRequest && slot.where == Where::kLent &&
-               slot.message.request.from == answer.to && slot.message.request.to == answer.from &&
-               is_executed(slot.message.request, answer);
+      [&](const RingWriter::Sent& sent, const Slot& slot) {
+        return sent.kind == MessageKind::kRequest && sent.where == Where::kLent &&
+               slot.segment() == segment && slot.message.request.from == answer.to &&
+               slot.message.request.to == answer.from && is_executed(slot.message.request, answer);
       },
       [](const RingWriter::Sent&, const Slot&) {});
 }
@@ -75,10 +75,11 @@ void Sibling::revoke_repeated(const void* path) {
 bool Sibling::announce(SiblingInbound& inbound, Instant now) {
   if (!is_held_) return false;
   is_held_ = false;
-  for (const Named& each : std::span(named_).first(std::exchange(named_count_, 0)))
+  const std::array<Named, kNamedMax> named = named_;  // an engine may stop more meanwhile
+  for (const Named& each : std::span(named).first(std::exchange(named_count_, 0)))
     each.engine->repeat(each.connection);
   if (std::exchange(has_more_, false)) inbound.on_restored(number, now);
-  requests.release();
+  if (!is_held_) requests.release();
   return true;
 }
 

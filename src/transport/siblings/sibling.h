@@ -35,8 +35,8 @@ class Sibling {
   template <typename IsOne>
   void revoke(IsOne is_one);
   // The requests that the sibling says it has executed: what still lies in the ring must not be executed
-  // again, because the guest reuses the memory. Called before the engine has the answer.
-  void revoke_answered(const verbs::Response& answer);
+  // again, because the guest reuses the memory. Called before the engine has the answer, which was admitted.
+  void revoke_answered(SegmentId segment, const verbs::Response& answer);
   // The requests of a path that begins to repeat them.
   void revoke_repeated(const void* path);
 
@@ -57,6 +57,10 @@ class Sibling {
   Way& way_in;
   bool answers_are_full = false;  // so no request is read
   bool has_room_again = false;    // for requests; the adapters that waited do not know yet
+  // Answers were revoked, so this shard's requests are repeated: at most once in a millisecond, because the
+  // other shard's guests can cause it.
+  bool wants_repetition = false;
+  Instant repeated_at{};
 
  private:
   static constexpr std::uint32_t kNamedMax = 64;

@@ -26,6 +26,8 @@ namespace {
 // What is read of one ring in a turn.
 constexpr std::uint32_t kMessagesPerTurn = 128;
 constexpr std::uint64_t kBytesPerTurn = 512 * 1024;
+// Of all connections to one sibling, which takes a look at each QP.
+constexpr Duration kRepetitionsApart = std::chrono::milliseconds(1);
 
 bool is_from(const Slot& slot, SegmentId segment, const verbs::Connection& connection) {
   if (slot.segment() != segment) return false;
@@ -117,12 +119,14 @@ class Siblings::SiblingPath final : public verbs::Path {
     begin(request);
     if (payload.bytes() > kCopyBytesMax ||
         !sibling().requests.send(request, segment(), {share_, this, request.from.qpn}, payload))
-      ++core_->lost;
+      return void(++core_->lost);
+    note_sent(request);
   }
   bool lend_request(const verbs::Request& request, const guestmem::SpanList& payload,
                     Instant /*now*/) override {
     begin(request);
     if (!sibling().requests.lend(request, segment(), {share_, this, request.from.qpn}, payload)) return false;
+    note_sent(request);
     count(core_->counters.requests, payload);
     return true;
   }
@@ -171,6 +175,8 @@ class Siblings::SiblingPath final : public verbs::Path {
     const std::int32_t ahead = has_sent_ ? verbs::distance(request.number, last_) : 1;
     const bool ascends = ahead > 0 || (ahead == 0 && request.offset >= last_end_);
     if (!ascends) sibling().revoke_repeated(this);
+  }
+  void note_sent(const verbs::Request& request) {
     has_sent_ = true;
     last_ = request.number;
     last_end_ = request.end();
@@ -196,6 +202,7 @@ Result<std::unique_ptr<Siblings>> Siblings::create(std::shared_ptr<siblings::Hos
   std::unique_ptr<Siblings> made(new Siblings(std::move(core), loop, inbound));
   if (auto watched = loop.watch(bell, shard::Interest::kRead, *made); !watched)
     return Failure(watched.error());
+  made->is_watched_ = true;
   loop.add(*made);
   return made;
 }
@@ -204,6 +211,7 @@ Siblings::Siblings(std::shared_ptr<Core> core, shard::Loop& loop, SiblingInbound
     : core_(std::move(core)), loop_(loop), inbound_(inbound) {}
 
 Siblings::~Siblings() {
+  if (!is_watched_) return;
   loop_.unwatch(core_->rings->bell(core_->own).fd());
   loop_.remove(*this);
 }
@@ -244,7 +252,7 @@ void Siblings::send_datagram(const Place& place, const verbs::Datagram& datagram
   const std::size_t index = core_->index_of(place.shard);
   AdapterShare& share = known->second[index];
   RingWriter& requests = core_->others[index]->requests;
-  if (!requests.has_room(share) ||
+  if (!requests.has_room_for_datagram(share) ||
       !requests.send(datagram, place.segment, {share, nullptr, datagram.from.qpn}, payload))
     ++core_->lost;
 }
@@ -312,7 +320,10 @@ bool Siblings::run(Instant now) {
   for (std::size_t i = 0; i < count; ++i) {
     Sibling& sibling = *core_->others[(first_ + i) % count];
     any |= sibling.announce(inbound_, now);
-    if (sibling.answers_in.take_restored()) {
+    if (sibling.answers_in.take_restored()) sibling.wants_repetition = true;
+    if (sibling.wants_repetition && now - sibling.repeated_at >= kRepetitionsApart) {
+      sibling.wants_repetition = false;
+      sibling.repeated_at = now;
       inbound_.on_restored(sibling.number, now);
       any = true;
     }
@@ -330,10 +341,11 @@ bool Siblings::run(Instant now) {
         sibling.answers_in, [] { return true; },
         [&](const Slot& slot) {
           const verbs::Response& answer = slot.message.response;
-          sibling.revoke_answered(answer);
+
           const auto admission =
               inbound_.admit(sibling.number, slot.segment(), answer.from.gid, answer.to.gid);
           if (admission.engine == nullptr || admission.is_early) return void(++core_->lost);
+          sibling.revoke_answered(slot.segment(), answer);
           SlotPayload payload(sibling.way_in.answers, slot);
           admission.engine->on_response(answer, payload, now);
         });
@@ -379,6 +391,15 @@ bool Siblings::may_sleep() {
     if (each->has_room_again || each->owes_news() || each->answers_in.has_something()) return true;
     return each->answers_are_full ? each->answers.has_room_again() : each->requests_in.has_something();
   });
+}
+
+// Of a repetition that was put off.
+Instant Siblings::next_deadline() const {
+  Instant next = Instant::never();
+  for (const auto& each : core_->others) {
+    if (each->wants_repetition) next = std::min(next, each->repeated_at + kRepetitionsApart);
+  }
+  return next;
 }
 
 void Siblings::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {

@@ -52,7 +52,7 @@ class Siblings final : public Local, public shard::Pollable, private shard::FdHa
   // Pollable.
   bool run(Instant now) override;
   void on_time(Instant /*now*/) override {}
-  Instant next_deadline() const override { return Instant::never(); }
+  Instant next_deadline() const override;
   bool polls() const override { return false; }
   bool may_sleep() override;
   std::string what() const override { return "the rings of the other shards"; }
@@ -76,9 +76,10 @@ class Siblings final : public Local, public shard::Pollable, private shard::FdHa
   const std::shared_ptr<Core> core_;  // shared with the paths
   shard::Loop& loop_;
   SiblingInbound& inbound_;
-  std::size_t first_ = 0;  // of the next turn
-  mutable Counters sum_;   // what counters() returned last
-  bool lies_ = false;      // the shard sleeps or is about to
+  std::size_t first_ = 0;    // of the next turn
+  mutable Counters sum_;     // what counters() returned last
+  bool lies_ = false;        // the shard sleeps or is about to
+  bool is_watched_ = false;  // the bell
 };
 
 }  // namespace pvrdma::transport
