@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,7 +47,7 @@ class FakePort final : public verbs::SwitchPort {
   }
   std::uint64_t peers_qps = 0;
 
-  std::uint64_t generation = 1;
+  std::atomic<std::uint64_t> generation = 1;
   bool accepts_gids = true;
   bool stopped = false;
   std::uint64_t requests = 0;

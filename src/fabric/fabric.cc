@@ -9,7 +9,11 @@ namespace pvrdma::fabric {
 
 using transport::Delivery;
 
-Fabric::Fabric(const Clock& clock, FabricObserver* observer) : clock_(clock), observer_(observer) {}
+Fabric::Fabric(const Clock& clock, FabricObserver* observer)
+    : clock_(clock), own_(std::make_unique<HostGids>(1)), host_(*own_), observer_(observer) {}
+
+Fabric::Fabric(const Clock& clock, HostGids& host, transport::ShardNumber shard, FabricObserver* observer)
+    : clock_(clock), host_(host), shard_(shard), observer_(observer) {}
 
 Fabric::~Fabric() = default;
 
@@ -28,7 +32,7 @@ void Fabric::drop(PathKind kind) {
 
 Switch& Fabric::segment(transport::SegmentId id) {
   if (const auto found = segments_.find(id); found != segments_.end()) return *found->second;
-  auto made = std::make_unique<Switch>(id, transports_, clock_, observer_);
+  auto made = std::make_unique<Switch>(id, transports_, clock_, host_, shard_, observer_);
   made->set_view(view_);
   return *segments_.emplace(id, std::move(made)).first->second;
 }
@@ -131,6 +135,29 @@ void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
     each->paths_ready();
   }
   if (observer_ != nullptr) observer_->on_host_up(host, transports_.is_up(host));
+}
+
+transport::SiblingInbound::Admission Fabric::admit(transport::ShardNumber from, transport::SegmentId segment,
+                                                   const verbs::Gid& source, const verbs::Gid& destination) {
+  const auto found = segments_.find(segment);
+  Port* const port = found != segments_.end() ? found->second->admit(from, source, destination) : nullptr;
+  if (port == nullptr) return {};
+  if (verbs::Engine* const engine = port->receiver(); engine != nullptr) return {.engine = engine};
+  return {.engine = port->stopped_engine(), .is_early = true};
+}
+
+void Fabric::on_room() {
+  for (const auto& [id, each] : segments_) each->paths_ready();
+}
+
+void Fabric::on_restored(transport::ShardNumber shard, Instant now) {
+  for (const auto& [id, each] : segments_) each->paths_restored(shard, std::nullopt, now);
+}
+
+void Fabric::on_works_again(transport::ShardNumber shard, transport::SegmentId segment,
+                            HostGids::PortNumber port, Instant now) {
+  if (const auto found = segments_.find(segment); found != segments_.end())
+    found->second->paths_restored(shard, port, now);
 }
 
 transport::NativeInbound::Admission Fabric::admit(transport::SegmentId segment, const verbs::Gid& source,

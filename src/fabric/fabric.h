@@ -1,4 +1,4 @@
-// Fabric: this host's part of all distributed switches. It has one Switch for each segment, and receives
+// Fabric: one shard's part of all distributed switches. It has one Switch for each segment, and receives
 // messages from other hosts.
 //
 // Thread: shard-owned.
@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "fabric/fabric_observer.h"
+#include "fabric/host_gids.h"
 #include "fabric/switch.h"
 #include "fabric/transports.h"
 #include "fabric/view.h"
@@ -16,10 +17,15 @@
 
 namespace pvrdma::fabric {
 
-class Fabric final : public transport::Inbound, public transport::NativeInbound {
+class Fabric final : public transport::Inbound,
+                     public transport::SiblingInbound,
+                     public transport::NativeInbound {
  public:
-  // Borrowed; both outlive the fabric. `observer` may be null.
+  // Of the only shard of a host. Borrowed; both outlive the fabric. `observer` may be null.
   explicit Fabric(const Clock& clock, FabricObserver* observer = nullptr);
+  // Of one shard; `host` knows the GIDs of all. Borrowed; outlives the fabric.
+  Fabric(const Clock& clock, HostGids& host, transport::ShardNumber shard,
+         FabricObserver* observer = nullptr);
   ~Fabric() override;  // all ports have been destroyed before
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -62,6 +68,16 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
   void on_pair_restored(transport::HostId host, const transport::VmPair& pair,
                         const std::function<bool(verbs::Qpn own)>& affected, Instant now) override;
   void on_returned(verbs::Engine& engine, verbs::Qpn qpn, std::uint32_t rkey) override;
+  // SiblingInbound: the same for messages from the host's other shards. Those to the segment that is local to
+  // this daemon may come in.
+  transport::SiblingInbound::Admission admit(transport::ShardNumber from, transport::SegmentId segment,
+                                             const verbs::Gid& source,
+                                             const verbs::Gid& destination) override;
+  void on_room() override;
+  void on_restored(transport::ShardNumber shard, Instant now) override;
+  // The port of another shard works again: what HostGids::set_tell() says. On an empty stack.
+  void on_works_again(transport::ShardNumber shard, transport::SegmentId segment, HostGids::PortNumber port,
+                      Instant now);
   // NativeInbound: the same for packets from outside the cluster.
   transport::NativeInbound::Admission admit(transport::SegmentId segment, const verbs::Gid& source,
                                             const verbs::Gid& destination,
@@ -75,6 +91,9 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
                               Deliver deliver);
 
   const Clock& clock_;
+  const std::unique_ptr<HostGids> own_;  // null: the host has several shards
+  HostGids& host_;
+  const transport::ShardNumber shard_;
   FabricObserver* observer_;
   Transports transports_;
   View view_;

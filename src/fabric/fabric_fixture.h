@@ -21,6 +21,7 @@ struct Delivery {
   char kind;
   transport::HostId host{};
   transport::SegmentId segment{};
+  transport::ShardNumber shard{};
   friend bool operator==(const Delivery&, const Delivery&) = default;
 };
 
@@ -37,7 +38,7 @@ class RecordingTransport final : public transport::Transport {
   }
   void send_datagram(const transport::Place& place, const verbs::Datagram&, const guestmem::SpanList& payload,
                      transport::Traffic& traffic, Instant) override {
-    record({place.engine, ' ', place.host, place.segment}, 'd', traffic, payload);
+    record({place.engine, ' ', place.host, place.segment, place.shard}, 'd', traffic, payload);
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
   bool leaves(transport::SegmentId segment) const override { return linked.contains(segment); }
@@ -54,7 +55,9 @@ class RecordingTransport final : public transport::Transport {
   class Recorder final : public verbs::Path {
    public:
     Recorder(RecordingTransport& transport, const transport::Place& place, transport::Traffic& traffic)
-        : transport_(transport), to_{place.engine, ' ', place.host, place.segment}, traffic_(traffic) {}
+        : transport_(transport),
+          to_{place.engine, ' ', place.host, place.segment, place.shard},
+          traffic_(traffic) {}
     std::uint32_t room(std::uint32_t wanted, Instant) override { return transport_.busy ? 0 : wanted; }
     void send_request(const verbs::Request&, const guestmem::SpanList& payload, Instant) override {
       transport_.record(to_, 'q', traffic_, payload);

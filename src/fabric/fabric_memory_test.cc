@@ -18,7 +18,8 @@ class FabricNoMemory : public testing::Test {
   test::ManualClock clock_;
   RecordingTransport transport_{PathKind::kLocal};
   Transports transports_;
-  Switch switch_{{}, transports_, clock_};
+  HostGids host_{1};
+  Switch switch_{{}, transports_, clock_, host_};
   Node a_{"VM-01", switch_};
 };
 

@@ -19,12 +19,12 @@ Port::Port(std::string name, PortIdentity identity, Switch& fabric_switch)
     : SwitchPort(fabric_switch.generation_),
       name_(std::move(name)),
       identity_(std::move(identity)),
-      switch_(fabric_switch) {
+      switch_(fabric_switch),
+      number_(switch_.host_.add_port(switch_.segment(), name_, identity_.addresses)) {
   try {
-    switch_.reservations_.add(name_, identity_);
     switch_.ports_.push_back(this);
   } catch (const std::bad_alloc&) {
-    switch_.reservations_.remove(name_, identity_);
+    switch_.host_.remove_port(switch_.segment(), number_, identity_.addresses);
     throw;
   }
 }
@@ -32,21 +32,27 @@ Port::Port(std::string name, PortIdentity identity, Switch& fabric_switch)
 Port::~Port() {
   detach();
   switch_.unbind_all(*this);
-  switch_.reservations_.remove(name_, identity_);
+  switch_.host_.remove_port(switch_.segment(), number_, identity_.addresses);
   std::erase(switch_.ports_, this);
 }
 
 void Port::attach(verbs::Engine& engine) {
   PVRDMA_CHECK(!attached(), "a port has one adapter at a time");
+  try {
+    switch_.transports_.each([&](transport::Transport& transport) { transport.join(engine); });
+  } catch (const std::bad_alloc&) {
+    switch_.transports_.each([&](transport::Transport& transport) { transport.take_back(engine, {}); });
+    throw;
+  }
   engine_ = &engine;
-  switch_.changed();
+  switch_.tell_reach(*this);
 }
 
 void Port::detach() {
   if (!attached()) return;
   on_unmapping({});
   engine_ = nullptr;
-  switch_.changed();
+  switch_.tell_reach(*this);
 }
 
 void Port::wait() {
@@ -72,19 +78,25 @@ void Port::depart() {
 void Port::set_link(bool up) {
   if (link_up_ == up) return;
   link_up_ = up;
-  switch_.changed();
+  switch_.tell_reach(*this);
 }
 
 std::uint64_t Port::set_stopped(bool stopped) {
   if (stopped_ == stopped) return 0;
   stopped_ = stopped;
-  switch_.changed();
+  switch_.tell_reach(*this);
   if (stopped) {
     if (engine_ != nullptr) engine_->stop_loans();
     return 0;
   }
   if (engine_ != nullptr) engine_->on_path_ready();
   return switch_.works_again(*this);
+}
+
+HostGids::Reach Port::reach() const {
+  if (!link_up_) return HostGids::Reach::kLinkDown;
+  if (!attached()) return HostGids::Reach::kDetached;
+  return stopped_ ? HostGids::Reach::kStopped : HostGids::Reach::kWorks;
 }
 
 // All transports are asked: the QP's path may have changed since the operation began.

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/host_gids.h"
 #include "fabric/path_info.h"
 #include "fabric/reservations.h"
 #include "fabric/switch.h"
@@ -52,7 +53,8 @@ class Port final : public verbs::SwitchPort {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  // Messages to this port's GIDs now go to `engine`. Borrowed until detach(). The port must be detached.
+  // Messages to this port's GIDs now go to `engine`. Borrowed until detach(). The port must be detached. If
+  // memory runs out (bad_alloc), it stays so.
   void attach(verbs::Engine& engine);
   // Messages to this port's GIDs are now dropped. Does nothing if already detached.
   void detach();
@@ -106,6 +108,8 @@ class Port final : public verbs::SwitchPort {
   bool attached() const { return engine_ != nullptr; }
   // Whether an adapter is attached and not stopped.
   bool takes_messages() const { return attached() && !stopped_; }
+  // Whether messages from this host reach the adapter, and if not, why.
+  HostGids::Reach reach() const;
   const PortCounters& counters() const { return counters_; }
 
  private:
@@ -120,6 +124,7 @@ class Port final : public verbs::SwitchPort {
   const std::string name_;
   const PortIdentity identity_;
   Switch& switch_;
+  const HostGids::PortNumber number_;
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
   bool stopped_ = false;

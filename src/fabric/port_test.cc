@@ -29,7 +29,8 @@ class PortTest : public testing::Test {
   test::ManualClock clock_;
   RecordingTransport transport_{PathKind::kLocal};
   Transports transports_;
-  Switch switch_{{}, transports_, clock_};
+  HostGids host_{1};
+  Switch switch_{{}, transports_, clock_, host_};
   Node a_{"VM-01", switch_};
   Node b_{"VM-02", switch_};
   Node c_{"VM-03", switch_};

@@ -5,6 +5,9 @@
 // with that MAC. A port with a list of addresses may hold these and its MAC's GIDs only, and no other port
 // may hold them. All other GIDs belong to the port that binds them first.
 //
+// This is what one port may bind whatever its host's other ports have, and the addresses that the cluster
+// knows of. The addresses of this host's ports are in HostGids.
+//
 // Thread: shard-owned.
 #pragma once
 
@@ -24,15 +27,15 @@ struct PortIdentity {
   Mac mac;
   std::vector<verbs::Gid> addresses;  // empty: any address that is free
   bool may_reach_natives = false;     // if its segment has a NativeRule
+
+  // Whether the GID is derived from its MAC, or among its addresses.
+  bool owns(const verbs::Gid& gid) const;
 };
 
 class Reservations {
  public:
   explicit Reservations(transport::SegmentId segment) : segment_(segment) {}
 
-  // Called when a port of this host is made or destroyed.
-  void add(const std::string& port, const PortIdentity& identity);
-  void remove(const std::string& port, const PortIdentity& identity);
   // Takes over the reservations of all ports of the cluster.
   void replace(const View& view);
 
@@ -43,7 +46,6 @@ class Reservations {
   using Owners = std::unordered_map<verbs::Gid, std::string, verbs::GidHash>;  // the name of the port
 
   const transport::SegmentId segment_;
-  Owners here_;
   Owners anywhere_;
 };
 

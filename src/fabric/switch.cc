@@ -16,12 +16,38 @@ constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
 constexpr Duration kNewsTime = std::chrono::seconds(2);
 constexpr std::string_view kWayOut = "give the VMs different MACs and addresses";
 
+std::string_view why_no_path(HostGids::Reach reach) {
+  switch (reach) {
+    case HostGids::Reach::kLinkDown:
+      return "the link of the port that holds the GID is down";
+    case HostGids::Reach::kDetached:
+      return "no adapter is behind the port that holds the GID";
+    case HostGids::Reach::kStopped:
+      return "the adapter behind the port that holds the GID is stopped";
+    case HostGids::Reach::kWorks:
+    case HostGids::Reach::kLost:
+      break;
+  }
+  return {};
+}
+
+// Whether a port of another shard of this host has the GID bound, lost or not.
+bool is_bound_elsewhere(const HostGids& host, transport::SegmentId segment, transport::ShardNumber own,
+                        const verbs::Gid& gid) {
+  if (!host.has_siblings()) return false;
+  const auto holder = host.find(segment, gid);
+  return holder && holder->shard != own;
+}
+
 }  // namespace
 
-Switch::Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock,
-               FabricObserver* observer)
+Switch::Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock, HostGids& host,
+               transport::ShardNumber shard, FabricObserver* observer)
     : segment_(segment),
       transports_(transports),
+      host_(host),
+      shard_(shard),
+      generation_(host.generation(segment)),
       observer_(observer),
       remote_(segment),
       reservations_(segment),
@@ -51,8 +77,8 @@ void Switch::set_view(const View& view) {
   const RemoteDirectory::Change change = remote_.replace(view, now);
   if (!change.any && !looks_again_) return;
   // Nothing below may fail: the directory reports a change only once.
-  changed();
   look_for_lost();
+  changed();
   const auto affected = [&change](const verbs::Endpoint& /*own*/, const verbs::Endpoint& peer) {
     return std::binary_search(change.reachable.begin(), change.reachable.end(), peer.gid);
   };
@@ -83,6 +109,8 @@ void Switch::look_for_lost() {
     if (binding.is_lost == (host != nullptr)) continue;
     binding.is_lost = host != nullptr;
     if (binding.is_lost) ++gids_lost_;
+    host_.set_reach(segment_, gid, binding.port->number_,
+                    binding.is_lost ? HostGids::Reach::kLost : binding.port->reach());
     if (duplicate_log_.allow(now)) report_lost(gid, binding, host);
   }
 }
@@ -109,6 +137,7 @@ const std::string* Switch::lost_to(const Port& port, const verbs::Gid& gid) cons
 bool Switch::is_on_its_way(const verbs::Gid& gid, Instant now) const {
   if (const auto it = holders_.find(gid); it != holders_.end() && !it->second.is_lost)
     return it->second.port->is_stopped();
+  if (const auto sibling = sibling_holder(gid)) return sibling->reach == HostGids::Reach::kStopped;
   if (remote_.find(gid)) return remote_.is_moving(gid);
   const auto departed = departed_.find(gid);
   return departed != departed_.end() && now < departed->second;
@@ -143,7 +172,17 @@ std::uint64_t Switch::works_again(const Port& port) {
     looked_through += engine.object_counts().qps;
     engine.on_path_restored(affected, now);
   });
+  host_.works_again(shard_, segment_, port.number_);
   return looked_through;
+}
+
+void Switch::paths_restored(transport::ShardNumber shard, std::optional<HostGids::PortNumber> port,
+                            Instant now) {
+  const auto affected = [&](const verbs::Endpoint& /*own*/, const verbs::Endpoint& peer) {
+    const auto holder = sibling_holder(peer.gid);
+    return holder && holder->shard == shard && (!port || holder->port == *port);
+  };
+  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
 }
 
 Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source,
@@ -152,10 +191,18 @@ Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source
   if (it == holders_.end() || it->second.is_lost) return {transport::Delivery::kUnknownGid, nullptr, nullptr};
   const auto held = remote_.find(source);
   if (!held || held->host != host) {
-    const bool has_holder = holders_.contains(source) || held.has_value();
+    const bool has_holder = holders_.contains(source) || sibling_holder(source) || held.has_value();
     return {transport::Delivery::kForeignSource, has_holder ? nullptr : it->second.port, nullptr};
   }
   return {transport::Delivery::kDelivered, it->second.port, transports_.way_to(host, held->kind)};
+}
+
+Port* Switch::admit(transport::ShardNumber from, const verbs::Gid& source,
+                    const verbs::Gid& destination) const {
+  const auto it = holders_.find(destination);
+  if (it == holders_.end() || it->second.is_lost) return nullptr;
+  const auto holder = sibling_holder(source);
+  return holder && holder->shard == from ? it->second.port : nullptr;
 }
 
 Switch::NativeAdmission Switch::admit_native(const verbs::Gid& source, const verbs::Gid& destination,
@@ -164,7 +211,8 @@ Switch::NativeAdmission Switch::admit_native(const verbs::Gid& source, const ver
   if (it == holders_.end() || it->second.is_lost) return {transport::Entry::kUnknownGid, nullptr};
   const Port& port = *it->second.port;
   if (port.identity().mac != destination_mac) return {transport::Entry::kUnknownGid, nullptr};
-  if (holders_.contains(source) || remote_.find(source) || remote_.has_left(source, clock_.now()))
+  if (holders_.contains(source) || sibling_holder(source) || remote_.find(source) ||
+      remote_.has_left(source, clock_.now()))
     return {transport::Entry::kForeignSource, nullptr};
   if (!why_not_native(source, &port).empty()) return {transport::Entry::kNotAllowed, nullptr};
   return {transport::Entry::kAdmitted, it->second.port};
@@ -192,18 +240,25 @@ Switch::Found Switch::find_native(const verbs::Gid& gid, const Port* from) const
 PathInfo Switch::path_to(const verbs::Gid& gid, const Port* port) const {
   const auto local = holders_.find(gid);
   if (local == holders_.end() || local->second.is_lost) {
+    if (const auto sibling = sibling_holder(gid)) {
+      if (sibling->reach != HostGids::Reach::kWorks)
+        return {PathKind::kNone, std::string(why_no_path(sibling->reach)), {}};
+      return {
+          PathKind::kLocal,
+          fmt::format("both ports are on this host, on shards {} and {}", shard_.value, sibling->shard.value),
+          {}};
+    }
     if (auto remote = remote_.path_to(gid, transports_)) return *std::move(remote);
+    if (is_bound_elsewhere(host_, segment_, shard_, gid))
+      return {PathKind::kNone, "another host has bound the GID at the same time as a port of this one", {}};
     if (const std::string_view why = why_not_native(gid, port); !why.empty())
       return {PathKind::kNone, std::string(why), {}};
     if (find_native(gid, port).transport == nullptr)
       return {PathKind::kNone, "this host has no RoCE link to the segment's native endpoints", {}};
     return {PathKind::kRoce, "no port of the cluster holds the GID", {}};
   }
-  const Port& holder = *local->second.port;
-  if (!holder.link_up_) return {PathKind::kNone, "the link of the port that holds the GID is down", {}};
-  if (!holder.attached()) return {PathKind::kNone, "no adapter is behind the port that holds the GID", {}};
-  if (!holder.takes_messages())
-    return {PathKind::kNone, "the adapter behind the port that holds the GID is stopped", {}};
+  if (const HostGids::Reach reach = local->second.port->reach(); reach != HostGids::Reach::kWorks)
+    return {PathKind::kNone, std::string(why_no_path(reach)), {}};
   return {PathKind::kLocal, "both ports are on this host", {}};
 }
 
@@ -236,18 +291,45 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
   const auto nowhere = [](DropReason reason) { return Found{nullptr, {}, reason}; };
   const auto it = holders_.find(gid);
   if (it == holders_.end() || it->second.is_lost) {
+    if (const auto sibling = sibling_holder(gid)) {
+      if (sibling->reach != HostGids::Reach::kWorks) return nowhere(why_dropped(sibling->reach));
+      transport::Transport* const local = transports_.find(PathKind::kLocal);
+      if (local == nullptr) return nowhere(DropReason::kNoPath);
+      return {local, {.segment = segment_, .shard = sibling->shard}, {}};
+    }
     const auto remote = remote_.find(gid);
-    if (!remote) return find_native(gid, from);
+    // Lost on another shard: the news of the other host are not here yet.
+    if (!remote)
+      return is_bound_elsewhere(host_, segment_, shard_, gid) ? nowhere(DropReason::kUnknownGid)
+                                                              : find_native(gid, from);
     transport::Transport* transport = transports_.way_to(remote->host, remote->kind);
     if (transport == nullptr) return nowhere(DropReason::kNoPath);
     return {transport, {.host = remote->host, .segment = segment_}, {}};
   }
   const Port& holder = *it->second.port;
-  if (!holder.link_up_) return nowhere(DropReason::kLinkDown);
-  if (!holder.takes_messages()) return nowhere(DropReason::kPortDetached);
+  if (const HostGids::Reach reach = holder.reach(); reach != HostGids::Reach::kWorks)
+    return nowhere(why_dropped(reach));
   transport::Transport* local = transports_.find(PathKind::kLocal);
   if (local == nullptr) return nowhere(DropReason::kNoPath);
   return {local, {.engine = holder.engine_}, {}};
+}
+
+std::optional<HostGids::Holder> Switch::sibling_holder(const verbs::Gid& gid) const {
+  if (!host_.has_siblings()) return std::nullopt;
+  const auto holder = host_.find(segment_, gid);
+  if (!holder || holder->shard == shard_ || holder->reach == HostGids::Reach::kLost) return std::nullopt;
+  return holder;
+}
+
+DropReason Switch::why_dropped(HostGids::Reach reach) {
+  return reach == HostGids::Reach::kLinkDown ? DropReason::kLinkDown : DropReason::kPortDetached;
+}
+
+void Switch::tell_reach(const Port& port) {
+  for (const auto& [gid, binding] : holders_) {
+    if (binding.port == &port && !binding.is_lost) host_.set_reach(segment_, gid, port.number_, port.reach());
+  }
+  changed();
 }
 
 bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
@@ -265,20 +347,26 @@ bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
     refuse(port, gid, fmt::format("which host {} holds: {}", *host, kWayOut));
     return false;
   }
-  const auto [it, inserted] = holders_.try_emplace(gid, Binding{&port, false, 1});
-  if (inserted) {
-    changed();
-    try {
-      if (observer_ != nullptr) observer_->on_gid_bound(segment_, gid, port.name());
-    } catch (const std::bad_alloc&) {  // the guest's command fails
-      holders_.erase(it);
-      throw;
-    }
-    return true;
+  const HostGids::Holder holder{.shard = shard_, .port = port.number_, .reach = port.reach()};
+  const auto claims = port.identity().owns(gid) ? HostGids::Claim::kOwn : HostGids::Claim::kFree;
+  if (const auto refusal = host_.bind(segment_, gid, holder, claims)) {
+    const bool is_foreign = refusal->reason == HostGids::Refusal::Reason::kAddressOfAnother;
+    if (is_foreign) ++foreign_refused_;
+    if (refusal->reason == HostGids::Refusal::Reason::kHeld) ++duplicates_refused_;
+    refuse(port, gid, refusal->why);
+    return false;
   }
-  ++duplicates_refused_;
-  refuse(port, gid, fmt::format("which port {} holds: {}", it->second.port->name(), kWayOut));
-  return false;
+  try {
+    holders_.try_emplace(gid, Binding{&port, false, 1});
+    if (observer_ != nullptr) observer_->on_gid_bound(segment_, gid, port.name());
+  } catch (const std::bad_alloc&) {  // the guest's command fails
+    holders_.erase(gid);
+    host_.unbind(segment_, gid, port.number_);
+    changed();
+    throw;
+  }
+  changed();
+  return true;
 }
 
 void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& why) {
@@ -289,6 +377,7 @@ void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& 
 void Switch::unbind(Port& port, const verbs::Gid& gid) {
   if (!is_bound(port, gid) || --holders_.at(gid).engines != 0) return;
   holders_.erase(gid);
+  host_.unbind(segment_, gid, port.number_);
   changed();
   if (observer_ != nullptr) observer_->on_gid_unbound(segment_, gid);
 }
@@ -296,6 +385,7 @@ void Switch::unbind(Port& port, const verbs::Gid& gid) {
 void Switch::unbind_all(Port& port) {
   std::erase_if(holders_, [&](const auto& entry) {
     if (entry.second.port != &port) return false;
+    host_.unbind(segment_, entry.first, port.number_);
     if (observer_ != nullptr) observer_->on_gid_unbound(segment_, entry.first);
     return true;
   });

@@ -1,8 +1,10 @@
-// Switch: one segment of a distributed switch, as this host sees it: its ports on this host, the directory of
-// the GIDs that they hold, and what other hosts hold (remote_directory.h).
+// Switch: one segment of a distributed switch, as one shard of this host sees it: its ports on this shard,
+// the directory of the GIDs that they hold, what ports on the host's other shards hold (host_gids.h), and
+// what other hosts hold (remote_directory.h).
 //
 // Generation: a number that changes whenever the answer to "where does this GID go?" may change: a GID is
 // bound or unbound, a port is attached or detached, a transport is added or removed, here or on another host.
+// It is the same for all shards of the host.
 // A path of the current generation is valid; any other is opened again. This saves a look-up for each message
 // and makes it impossible to use a dangling path.
 //
@@ -16,6 +18,7 @@
 // Thread: shard-owned.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +29,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "fabric/fabric_observer.h"
+#include "fabric/host_gids.h"
 #include "fabric/native_rule.h"
 #include "fabric/path_info.h"
 #include "fabric/remote_directory.h"
@@ -41,9 +45,10 @@ class Port;
 
 class Switch {
  public:
-  // `observer` may be null. All are borrowed and outlive the switch.
-  Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock,
-         FabricObserver* observer = nullptr);
+  // `shard` is this one, and `host` all shards'. `observer` may be null. All are borrowed and outlive the
+  // switch.
+  Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock, HostGids& host,
+         transport::ShardNumber shard = {}, FabricObserver* observer = nullptr);
   ~Switch();  // all ports have been destroyed before
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
@@ -72,6 +77,12 @@ class Switch {
   };
   Admission admit(transport::HostId host, const verbs::Gid& source, const verbs::Gid& destination) const;
 
+  // The port that a message from another shard of this host is for. Null: the shard does not hold the source,
+  // or this one does not hold the destination.
+  Port* admit(transport::ShardNumber from, const verbs::Gid& source, const verbs::Gid& destination) const;
+  // Messages that were sent to that shard and not answered may be lost: those to the port; nullopt: all.
+  void paths_restored(transport::ShardNumber shard, std::optional<HostGids::PortNumber> port, Instant now);
+
   // Whether a packet from outside, to a NIC with that MAC, may come in, and at which port. If a port of the
   // cluster held the source GID until recently, it may still hold it, so the packet is forged or stale.
   struct NativeAdmission {
@@ -92,7 +103,7 @@ class Switch {
     verbs::Gid gid;
     std::string port;
   };
-  // Every GID that a port of this host holds, with that port, sorted by GID.
+  // Every GID that a port of this shard holds, with that port, sorted by GID.
   std::vector<Holder> directory() const;
 
   // The name of the host to which `port` has lost `gid`; null: it has not lost it.
@@ -126,6 +137,11 @@ class Switch {
   bool is_bound(const Port& port, const verbs::Gid& gid) const;
   // Whether the port has it bound and has not lost it.
   bool holds(const Port& port, const verbs::Gid& gid) const;
+  // The port of another shard of this host that has it bound and has not lost it.
+  std::optional<HostGids::Holder> sibling_holder(const verbs::Gid& gid) const;
+  static DropReason why_dropped(HostGids::Reach reach);
+  // Tells the other shards what has become of the port's GIDs.
+  void tell_reach(const Port& port);
   void look_for_lost();
   static void report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host);
 
@@ -139,9 +155,10 @@ class Switch {
   bool is_on_its_way(const verbs::Gid& gid, Instant now) const;
   // The port's GIDs now belong to another host, whose news may come later.
   void note_departure(const Port& port);
-  void changed() { ++generation_; }
+  void changed() { generation_.fetch_add(1, std::memory_order_release); }
   // The port was stopped. Its peers on this host send again what they sent to it meanwhile, because that was
-  // lost. Returns the number of QPs that were checked. On an empty stack.
+  // lost; those on other shards do so when they have the news. Returns the number of QPs that were checked
+  // here. On an empty stack.
   std::uint64_t works_again(const Port& port);
   void refuse(const Port& port, const verbs::Gid& gid, const std::string& why);
   // Visits the engines behind all attached ports that are not stopped. A stopped engine could only send
@@ -152,10 +169,12 @@ class Switch {
 
   const transport::SegmentId segment_;
   const Transports& transports_;
+  HostGids& host_;
+  const transport::ShardNumber shard_;
+  std::atomic<std::uint64_t>& generation_;
   FabricObserver* const observer_;
   std::unordered_map<verbs::Gid, Binding, verbs::GidHash> holders_;
-  std::uint64_t generation_ = 1;  // 0 means "never opened" in a PathSlot
-  std::vector<Port*> ports_;      // borrowed: a port removes itself before it is destroyed
+  std::vector<Port*> ports_;  // borrowed: a port removes itself before it is destroyed
   RemoteDirectory remote_;
   Reservations reservations_;
   std::optional<NativeRule> native_;

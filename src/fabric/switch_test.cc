@@ -13,7 +13,8 @@ class SwitchTest : public testing::Test {
  protected:
   test::ManualClock clock_;
   Transports transports_;
-  Switch switch_{{}, transports_, clock_};
+  HostGids host_{1};
+  Switch switch_{{}, transports_, clock_, host_};
   Node a_{"VM-01", switch_};
   Node b_{"VM-02", switch_};
 };
@@ -127,7 +128,7 @@ TEST_F(SwitchTest, AGidThatAnotherHostHoldsAccordingToTheStoreIsLostUntilItLetsG
   Transports transports;
   transports.use(local);
   transports.use(tcp);
-  Switch here({1, 2}, transports, clock_);
+  Switch here({1, 2}, transports, clock_, host_);
   Node a("VM-A", here);
   Node b("VM-B", here);
   ASSERT_TRUE(a.engine.bind_gid(0, gid(1), RoceVersion::kV2));
@@ -169,7 +170,7 @@ TEST_F(SwitchTest, AGidThatAnotherHostHoldsAccordingToTheStoreIsLostUntilItLetsG
 }
 
 TEST_F(SwitchTest, AVmThatHasComeHasLostNothingToTheHostThatItLeft) {
-  Switch here({1, 2}, transports_, clock_);
+  Switch here({1, 2}, transports_, clock_, host_);
   Port come("VM-C", {}, here);
   come.wait();
   ASSERT_TRUE(come.bind_gid(gid(1)));

@@ -160,7 +160,12 @@ Pace::Sleep Loop::waiting_time(Instant now) {
     deadline = std::min(deadline, pollable->next_deadline());
     polls = polls || pollable->polls();
   }
-  return pace_.sleep(now, deadline, polls);
+  const Pace::Sleep sleep = pace_.sleep(now, deadline, polls);
+  if (sleep.longest == Duration{0}) return sleep;
+  for (Pollable* pollable : pollables_) {
+    if (!pollable->may_sleep()) return {};
+  }
+  return sleep;
 }
 
 void Loop::on_fd_ready(int /*fd*/, Readiness /*ready*/) {

@@ -46,6 +46,9 @@ class Pollable {
   // Whether run() looks at memory whose changes nobody announces. The shard must then wake up by itself, less
   // often the longer run() finds nothing. run() returns true if it found something. Asked before each sleep.
   virtual bool polls() const = 0;
+  // Asked before each sleep, after everything else. False: there is work after all, so the shard does not
+  // sleep. For work that other threads announce only to a shard that sleeps.
+  virtual bool may_sleep() { return true; }
   // Its name for the log: "adapter web1".
   virtual std::string what() const = 0;
 };

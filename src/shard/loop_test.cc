@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -41,6 +42,7 @@ class LoopTest : public testing::Test {
 struct Scripted final : Pollable {
   std::function<bool(Instant)> on_run = [](Instant) { return false; };
   std::function<void(Instant)> on_due = [](Instant) {};
+  std::function<bool()> on_sleep;  // what may_sleep() answers; empty: true
   Instant deadline = Instant::never();
   int runs = 0;
 
@@ -54,6 +56,7 @@ struct Scripted final : Pollable {
   }
   Instant next_deadline() const override { return deadline; }
   bool polls() const override { return polling; }
+  bool may_sleep() override { return !on_sleep || on_sleep(); }
   std::string what() const override { return name; }
   std::string name = "a pollable";
   bool polling = false;
@@ -422,6 +425,23 @@ TEST_F(LoopTest, ALongTurnOfWorkIsKnownAsWork) {
   EXPECT_EQ(loop_->counters().long_turns, 1U);
   EXPECT_GE(loop_->counters().long_turns_cpu_us, 15'000U);
   EXPECT_LE(loop_->counters().long_turns_cpu_us, loop_->counters().long_turns_us);
+}
+
+// No event wakes the loop here: only the refusals make it turn.
+TEST_F(LoopTest, TurnsAgainUntilEachPollableMaySleep) {
+  start({.spin = 0us});
+  Scripted late;
+  std::promise<int> slept;
+  late.on_sleep = [&] {
+    if (late.runs < 3) return false;
+    if (late.runs == 3) slept.set_value(late.runs);
+    return true;
+  };
+  loop_->add(late);
+  run_in_thread();
+  EXPECT_EQ(slept.get_future().get(), 3);
+  stop();
+  loop_->remove(late);
 }
 
 TEST_F(LoopTest, AnIdleShardSleeps) {

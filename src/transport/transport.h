@@ -58,6 +58,9 @@ namespace pvrdma::transport {
 // A host of the cluster. This daemon assigns the number, and never uses it for another host while it runs.
 using HostId = Strong<struct HostIdTag, std::uint32_t>;
 
+// A shard of this host, counted from 0.
+using ShardNumber = Strong<struct ShardNumberTag, std::uint16_t>;
+
 // A switch and a VLAN. A GID has a meaning within one segment only. {0, 0} is this daemon's own segment, for
 // adapters that no cluster knows; its messages never leave the host.
 struct SegmentId {
@@ -66,14 +69,16 @@ struct SegmentId {
   friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
 };
 
-// Where a path leads: to an engine of this host, to a segment of another host, or out of the cluster. Also
-// where it begins, for a path that must name its sender or on which answers come back.
+// Where a path leads: to an engine of this shard, to a segment of another shard or of another host, or out of
+// the cluster. Also where it begins, for a path that must name its sender or on which answers come back.
 struct Place {
-  verbs::Engine* engine = nullptr;  // borrowed; null: the peer is not on this host
+  verbs::Engine* engine = nullptr;  // borrowed; null: the peer is not on this shard
   HostId host;                      // for kTcp and kHca
   SegmentId segment;
+  ShardNumber shard;                // for kLocal, if `engine` is null
   verbs::Engine* sender = nullptr;  // borrowed
   Mac sender_mac{};
+  bool copies = false;  // whoever wraps the path does not lend: the path grants what it can copy at once
 };
 
 // A VM on this host and a VM on another one, named by the GIDs that they use.
@@ -147,6 +152,26 @@ class Inbound {
   virtual void on_returned(verbs::Engine& /*engine*/, verbs::Qpn /*qpn*/, std::uint32_t /*rkey*/) {}
 };
 
+// Takes what arrives from the other shards of this host. Called on an empty stack.
+class SiblingInbound {
+ public:
+  virtual ~SiblingInbound() = default;
+
+  // The engine that a message is for. Null: the shard does not hold the source, this one does not hold the
+  // destination, or the port is down or has no adapter. `is_early`: the adapter is stopped, so the engine is
+  // only told of a request (Engine::on_early_request()).
+  struct Admission {
+    verbs::Engine* engine = nullptr;
+    bool is_early = false;
+  };
+  virtual Admission admit(ShardNumber from, SegmentId segment, const verbs::Gid& source,
+                          const verbs::Gid& destination) = 0;
+  // Paths to other shards that had no room have room again.
+  virtual void on_room() = 0;
+  // Messages that were sent to the shard and are unanswered may be lost.
+  virtual void on_restored(ShardNumber shard, Instant now) = 0;
+};
+
 // Whether a packet that comes from outside the cluster, or seems to, is admitted.
 enum class Entry : std::uint8_t {
   kAdmitted,
@@ -181,6 +206,10 @@ class Transport {
 
   virtual PathKind kind() const = 0;
   virtual const Counters& counters() const = 0;
+
+  // An adapter on this shard begins to use the transport, until take_back() of all its memory. Called before
+  // the adapter's first path is opened, in a command: it may allocate (bad_alloc).
+  virtual void join(verbs::Engine& /*engine*/) {}
 
   // Opens a path for a connection of an adapter on this host. If the place cannot be reached yet, the path
   // has no room until it can. The path borrows `traffic` and parts of the transport. They outlive it, or the

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ class ScriptedWire final : public SwitchPort {
   void stop(const Connection& connection) override { stopped.push_back(connection); }
   void stop_all() override { ++stopped_all; }
 
-  std::uint64_t generation = 1;
+  std::atomic<std::uint64_t> generation = 1;
   Engine* peer = nullptr;             // borrowed
   bool cut = false;                   // with a peer: keep the messages instead of delivering them
   int room = -1;                      // requests that it takes until it is busy; negative: no bound

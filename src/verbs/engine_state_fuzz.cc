@@ -5,6 +5,7 @@
 // as a state that loads again and is saved as the same bytes. A loaded engine works: turns, timers, messages
 // to each of its QPs, commands, a reset. The state can be printed.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -51,7 +52,7 @@ class SilentPort final : public SwitchPort {
  private:
   void open_path(const Connection&, PathSlot& slot) override { slot.open<SilentPath>(); }
 
-  std::uint64_t generation_ = 1;
+  std::atomic<std::uint64_t> generation_ = 1;
 };
 
 class Zeros final : public Payload {

@@ -4,6 +4,7 @@
 // Thread: called on the engine's shard, from inside Engine calls.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -18,16 +19,19 @@ namespace pvrdma::verbs {
 
 class Wire {
  public:
-  // `generation` is borrowed and never 0. It changes whenever open_path() may give another result.
-  explicit Wire(const std::uint64_t& generation) : generation_(generation) {}
+  // `generation` is borrowed and never 0. It changes after open_path() may give another result; other threads
+  // may change it.
+  explicit Wire(const std::atomic<std::uint64_t>& generation) : generation_(generation) {}
   virtual ~Wire() = default;
 
   // The connection's path, opened again if it may have changed. `connection()` returns the connection's ends.
   template <typename Ends>
   Path& path(PathSlot& slot, Ends connection) {
-    if (slot.generation() != generation_) [[unlikely]] {
+    // Loaded before the path is opened: a change meanwhile makes the next call open it again.
+    if (const std::uint64_t now = generation_.load(std::memory_order_acquire); slot.generation() != now)
+        [[unlikely]] {
       open_path(connection(), slot);
-      slot.set_generation(generation_);
+      slot.set_generation(now);
     }
     return *slot;
   }
@@ -68,7 +72,7 @@ class Wire {
   // counts them.
   virtual void open_path(const Connection& connection, PathSlot& slot) = 0;
 
-  const std::uint64_t& generation_;
+  const std::atomic<std::uint64_t>& generation_;
   MessageObserver* observer_ = nullptr;
   Path* answer_path_ = nullptr;
 };

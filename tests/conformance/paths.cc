@@ -6,6 +6,7 @@
 #include "transport/hca/hca.h"
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
+#include "transport/siblings/siblings.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/tcp_fixture.h"
 
@@ -24,6 +25,22 @@ class LocalPath final : public HostPath {
 
  private:
   transport::Local local_;
+};
+
+class SiblingsPath final : public HostPath {
+ public:
+  explicit SiblingsPath(const Surroundings& around)
+      : siblings_(test::must(transport::Siblings::create(
+            around.rings, transport::ShardNumber(static_cast<std::uint16_t>(around.host)), around.loop,
+            around.fabric))) {}
+  static std::unique_ptr<HostPath> make(const Surroundings& around) {
+    return std::make_unique<SiblingsPath>(around);
+  }
+  transport::Transport& transport() override { return *siblings_; }
+  Instant next_deadline() const override { return siblings_->next_deadline(); }
+
+ private:
+  std::unique_ptr<transport::Siblings> siblings_;
 };
 
 class TcpPath final : public HostPath {
@@ -164,6 +181,7 @@ class HcaPath final : public HostPath {
 
 const std::vector<PathUnderTest>& all_paths() {
   static constexpr Capabilities kLocal{.may_lose_datagrams = false};
+  static constexpr Capabilities kSiblings{.between_shards = true};
   static constexpr Capabilities kTcp{
       .between_hosts = true, .waits_in_kernel = true, .can_be_cut = true, .can_be_blocked = true};
   static constexpr Capabilities kRoce{
@@ -176,12 +194,18 @@ const std::vector<PathUnderTest>& all_paths() {
   static constexpr bool kInsideFault = true;
   static const std::vector<PathUnderTest> all{
       {"local", LocalPath::make, kLocal},
+      {"siblings", SiblingsPath::make, kSiblings},
       {"tcp", TcpPath::make, kTcp},
       {"roce", RocePath::make, kRoce},
       {.name = "roce_in_bad_weather", .make = RocePath::make, .can = kRoce, .weather = kBadWeather},
       {.name = "mapped_local", .make = LocalPath::make, .can = kLocal, .doorbells = DoorbellMode::kMapped},
       {.name = "mapped_tcp", .make = TcpPath::make, .can = kTcp, .doorbells = DoorbellMode::kMapped},
+      {.name = "mapped_siblings",
+       .make = SiblingsPath::make,
+       .can = kSiblings,
+       .doorbells = DoorbellMode::kMapped},
       {"fault_local", LocalPath::make, kLocal, kInsideFault},
+      {"fault_siblings", SiblingsPath::make, kSiblings, kInsideFault},
       {"fault_tcp", TcpPath::make, kTcp, kInsideFault},
       {"hca_connectx5", HcaPath::make<kConnectX5>, kHca},
       {"hca_e810", HcaPath::make<kE810>, kHca},

@@ -17,6 +17,7 @@
 #include "transport/fault/fault.h"
 #include "transport/hca/fake_nic.h"
 #include "transport/hca/fake_surroundings.h"
+#include "transport/siblings/host_rings.h"
 #include "transport/transport.h"
 #include "vocabulary/doorbell_mode.h"
 
@@ -30,7 +31,8 @@ struct Surroundings {
   Ethernet& ethernet;
   transport::hca::FakeNetwork& nics;
   transport::hca::HostBook& book;
-  std::uint32_t host;  // the host's index, from 0
+  const std::shared_ptr<transport::siblings::HostRings>& rings;  // between all shards
+  std::uint32_t host;                                            // the host's index, from 0, or the shard's
 };
 
 inline constexpr transport::SegmentId kSegment{.dvs = 7, .vlan = 11};
@@ -59,7 +61,11 @@ class HostPath {
 };
 
 struct Capabilities {
+  // Whether each adapter has a fabric of its own.
+  bool is_apart() const { return between_hosts || between_shards; }
+
   bool between_hosts = false;      // its two ends are on different hosts; otherwise on the same one
+  bool between_shards = false;     // its two ends are on different shards of one host
   bool between_strangers = false;  // each host's ports are native endpoints to the others
   bool waits_in_kernel = false;    // messages in flight may be in the kernel, outside the test's clock
   bool can_be_cut = false;

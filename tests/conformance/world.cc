@@ -47,7 +47,14 @@ World::World(const PathUnderTest& path, std::uint32_t adapters, const driver::De
   loop_->add(ethernet_);
   loop_->add(nics_);
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
-  const std::uint32_t hosts = path_.can.between_hosts ? adapters : 1;
+  const std::uint32_t hosts = path_.can.is_apart() ? adapters : 1;
+  if (path_.can.between_shards) {
+    rings_ = must(transport::siblings::HostRings::create(hosts));
+    shards_gids_.set_tell(
+        [this](transport::ShardNumber from, transport::SegmentId segment, fabric::HostGids::PortNumber port) {
+          for (const auto& host : hosts_) host->fabric->on_works_again(from, segment, port, now());
+        });
+  }
   for (std::uint32_t i = 0; i < hosts; ++i) add_host(i);
   for (const auto& host : hosts_) host->path->meet(hosts);
   for (std::uint32_t i = 0; i < adapters; ++i) add_adapter(i);
@@ -55,7 +62,7 @@ World::World(const PathUnderTest& path, std::uint32_t adapters, const driver::De
   const bool joined = wait([&] {
     for (std::uint32_t from = 0; from < hosts; ++from) {
       for (std::uint32_t to = 0; to < hosts; ++to) {
-        if (path_.can.between_strangers) continue;
+        if (!path_.can.between_hosts || path_.can.between_strangers) continue;
         if (from != to && !hosts_[from]->transport->is_up(host_id(to))) return false;
       }
     }
@@ -80,8 +87,11 @@ World::~World() {
 
 void World::add_host(std::uint32_t index) {
   auto host = std::make_unique<Host>();
-  host->fabric = std::make_unique<fabric::Fabric>(clock_);
-  host->path = path_.make({*loop_, clock_, *host->fabric, ethernet_, nics_, book_, index});
+  host->fabric = path_.can.between_shards
+                     ? std::make_unique<fabric::Fabric>(
+                           clock_, shards_gids_, transport::ShardNumber(static_cast<std::uint16_t>(index)))
+                     : std::make_unique<fabric::Fabric>(clock_);
+  host->path = path_.make({*loop_, clock_, *host->fabric, ethernet_, nics_, book_, rings_, index});
   host->transport = &host->path->transport();
   if (path_.faulty) {
     host->fault = std::make_unique<transport::Fault>(*host->transport, *host->fabric,
@@ -96,7 +106,7 @@ void World::add_host(std::uint32_t index) {
 
 void World::add_adapter(std::uint32_t index) {
   auto adapter = std::make_unique<Adapter>();
-  adapter->host = hosts_[path_.can.between_hosts ? index : 0].get();
+  adapter->host = hosts_[path_.can.is_apart() ? index : 0].get();
   const device::AdapterConfig config = test::adapter_config(index, {.doorbells = path_.doorbells});
   adapter->port = std::make_unique<fabric::Port>(
       config.name, fabric::PortIdentity{.mac = config.mac, .may_reach_natives = true},

@@ -1,8 +1,9 @@
 // World: hosts with whole adapters, all in one thread, joined by the path under test. Each host has a fabric,
 // each adapter has the user-space driver over an InProcessBus, and the test turns one shard's loop.
 //
-// If the path is within a host, all adapters are on one host. If it is between hosts, each adapter has its
-// own host.
+// If the path is within a shard, all adapters are on one host. If it is between hosts, each adapter has its
+// own host. If it is between shards of one host, each adapter has its own shard, which the test's only loop
+// turns; such a shard is a Host here, too.
 //
 // Time is simulated, and passes only while there is nothing to do: no faster than real time if the kernel
 // carries messages, otherwise from deadline to deadline. So no time limit of a QP runs out because the
@@ -19,6 +20,7 @@
 #include "device/adapter.h"
 #include "driver/driver.h"
 #include "fabric/fabric.h"
+#include "fabric/host_gids.h"
 #include "fabric/port.h"
 #include "shard/loop.h"
 #include "support/manual_clock.h"
@@ -136,6 +138,8 @@ class World {
   std::unique_ptr<shard::Loop> loop_;
   Ethernet ethernet_;
   transport::hca::HostBook book_;
+  fabric::HostGids shards_gids_{fabric::HostGids::kShardsMax};  // between shards
+  std::shared_ptr<transport::siblings::HostRings> rings_;       // null otherwise
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::size_t quiet_turns_ = 0;  // turns since the last one with work

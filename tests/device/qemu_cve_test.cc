@@ -110,7 +110,8 @@ TEST_F(QemuCve, cve_2018_20123_an_adapter_that_cannot_start_leaves_nothing_behin
     transport::Local local;
     fabric::Transports transports;
     transports.use(local);
-    fabric::Switch elsewhere(transport::SegmentId{}, transports, clock);
+    fabric::HostGids host(1);
+    fabric::Switch elsewhere(transport::SegmentId{}, transports, clock, host);
     const auto loop = must(shard::Loop::create({}, clock));
     const auto can_be_made = [&](const device::AdapterConfig& config, const std::string& socket) {
       return adapters::ServedAdapter::create({.device = config, .socket = socket}, elsewhere,

@@ -33,7 +33,8 @@ struct MachineOptions {
   std::optional<RoceVersion> roce;  // nullopt: the hardware version's default
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
-  bool kept = false;  // ServedHost keeps it for another process
+  bool kept = false;         // ServedHost keeps it for another process
+  std::uint32_t shards = 1;  // of ServedHost: adapter i is on shard i modulo `shards`
   NetworkMtu mtu = kNetworkMtuDefault;
   bool may_reach_natives = false;  // if the segment's rule allows it
   std::optional<verbs::Limits> limits;

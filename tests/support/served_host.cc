@@ -5,6 +5,7 @@
 #include <map>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "guestmem/sigbus.h"
 
@@ -29,26 +30,50 @@ ServedHost::ServedHost(const TestbenchOptions& options)
     : options_(options),
       reaper_(must(Reaper::create())),
       directory_(make_directory()),
-      loop_(must(shard::Loop::create({}, clock_))),
-      parts_{.loop = *loop_,
-             .clock = clock_,
-             .reaper = reaper_.get(),
-             .keeping = options.kept ? &keeping_ : nullptr},
-      switch_(transport::SegmentId{}, transports_, clock_) {
-  transports_.use(options.transport != nullptr ? *options.transport : local_);
+      gids_(options.shards),
+      rings_(must(transport::siblings::HostRings::create(options.shards))) {
+  for (std::uint16_t i = 0; i < options.shards; ++i) add_shard(transport::ShardNumber(i));
+  gids_.set_tell(
+      [this](transport::ShardNumber from, transport::SegmentId segment, fabric::HostGids::PortNumber port) {
+        for (std::size_t i = 0; i < shards_.size(); ++i) {
+          if (i == from.value) continue;
+          static_cast<void>(shards_[i].loop->post([this, i, from, segment, port] {
+            shards_[i].fabric->on_works_again(from, segment, port, clock_.now());
+          }));
+        }
+      });
   install_sigbus_handler_once();
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
   for (std::uint32_t index = 0; index < options.adapter_count; ++index) {
     paths_.push_back(directory_ + "/" + adapter_config(index, options).name + ".sock");
     adapters_.push_back(serve(index, paths_.back()));
   }
-  thread_ = std::thread([this] { loop_->run(); });
+  for (Shard& each : shards_) each.thread = std::thread([&loop = *each.loop] { loop.run(); });
+}
+
+void ServedHost::add_shard(transport::ShardNumber number) {
+  Shard shard;
+  shard.loop = must(shard::Loop::create({}, clock_));
+  shard.fabric = std::make_unique<fabric::Fabric>(clock_, gids_, number);
+  if (options_.shards > 1) {
+    shard.siblings = must(transport::Siblings::create(rings_, number, *shard.loop, *shard.fabric));
+    shard.fabric->use(*shard.siblings);
+  } else {
+    shard.fabric->use(options_.transport != nullptr ? *options_.transport : local_);
+  }
+  shard.parts = std::make_unique<adapters::ServingParts>(
+      adapters::ServingParts{.loop = *shard.loop,
+                             .clock = clock_,
+                             .reaper = reaper_.get(),
+                             .keeping = options_.kept ? &keeping_ : nullptr});
+  shards_.push_back(std::move(shard));
 }
 
 std::unique_ptr<adapters::ServedAdapter> ServedHost::serve(std::uint32_t index, const std::string& path,
                                                            const adapters::GivenBack* given) {
-  auto served = must(adapters::ServedAdapter::create(
-      {.device = adapter_config(index, options_), .socket = path}, switch_, parts_, given));
+  auto served = must(
+      adapters::ServedAdapter::create({.device = adapter_config(index, options_), .socket = path},
+                                      shard_of(index).fabric->segment({}), *shard_of(index).parts, given));
   must(served->start());
   return served;
 }
@@ -78,6 +103,7 @@ Result<void> ServedHost::take_back(std::uint32_t index, const adapters::KeptAdap
 }
 
 void ServedHost::restart() {
+  PVRDMA_CHECK(shards_.size() == 1, "the adapters of several shards are kept one by one");
   on_shard(0, [this](adapters::ServedAdapter&) {
     std::vector<adapters::KeptAdapter> kept;
     for (std::uint32_t index = 0; index < adapters_.size(); ++index)
@@ -96,9 +122,10 @@ std::uint32_t ServedHost::add_twin(std::uint32_t index) {
 }
 
 ServedHost::~ServedHost() {
-  loop_->stop();
-  thread_.join();
+  for (Shard& each : shards_) each.loop->stop();
+  for (Shard& each : shards_) each.thread.join();
   adapters_.clear();
+  for (Shard& each : shards_) each.siblings.reset();
   std::filesystem::remove_all(directory_);
 }
 

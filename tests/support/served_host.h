@@ -1,8 +1,8 @@
-// ServedHost: runs what pvrdmad runs, inside the test: one shard thread that serves N adapters on vfio-user
-// sockets in a directory of their own. So sanitizers see both sides. If PVRDMA_TEST_LOG is set in the
-// environment, log lines are printed.
+// ServedHost: runs what pvrdmad runs, inside the test: one shard thread, or several, that serve N adapters on
+// vfio-user sockets in a directory of their own. So sanitizers see both sides. If PVRDMA_TEST_LOG is set in
+// the environment, log lines are printed.
 //
-// Thread: the test's. on_shard() runs code on the shard's thread and waits for it.
+// Thread: the test's. on_shard() runs code on the thread of an adapter's shard and waits for it.
 #pragma once
 
 #include <future>
@@ -14,11 +14,13 @@
 
 #include "adapters/served_adapter.h"
 #include "device/adapter.h"
-#include "fabric/switch.h"
+#include "fabric/fabric.h"
+#include "fabric/host_gids.h"
 #include "shard/loop.h"
 #include "support/must.h"
 #include "support/testbench.h"
 #include "transport/local/local.h"
+#include "transport/siblings/siblings.h"
 
 namespace pvrdma::test {
 
@@ -40,7 +42,7 @@ class ServedHost {
   // Destroys the adapter without telling its client, and replaces it by one that takes `kept` back. If `kept`
   // cannot be read, nothing happens.
   Result<void> take_back(std::uint32_t index, const adapters::KeptAdapter& kept);
-  // Does so with all adapters.
+  // Does so with all adapters, of one shard.
   void restart();
 
   const std::string& socket_path(std::uint32_t index) const { return paths_[index]; }
@@ -52,7 +54,7 @@ class ServedHost {
     std::promise<Answer> promise;
     std::future<Answer> answer = promise.get_future();
     adapters::ServedAdapter& service = *adapters_[index];
-    const bool posted = loop_->post([&promise, &service, work = std::move(work)]() mutable {
+    const bool posted = shard_of(index).loop->post([&promise, &service, work = std::move(work)]() mutable {
       if constexpr (std::is_void_v<Answer>) {
         work(service);
         promise.set_value();
@@ -74,19 +76,27 @@ class ServedHost {
   std::unique_ptr<adapters::ServedAdapter> serve(std::uint32_t index, const std::string& path,
                                                  const adapters::GivenBack* given = nullptr);
 
+  struct Shard {
+    std::unique_ptr<shard::Loop> loop;
+    std::unique_ptr<fabric::Fabric> fabric;
+    std::unique_ptr<transport::Siblings> siblings;  // null: the host has one shard
+    std::unique_ptr<const adapters::ServingParts> parts;
+    std::thread thread;
+  };
+  void add_shard(transport::ShardNumber number);
+  Shard& shard_of(std::uint32_t index) { return shards_[index % shards_.size()]; }
+
   const TestbenchOptions options_;
   SteadyClock clock_;
   std::unique_ptr<Reaper> reaper_;
   std::string directory_;
   std::vector<std::string> paths_;
-  transport::Local local_;
-  std::unique_ptr<shard::Loop> loop_;
+  transport::Local local_;  // of the only shard
   adapters::Keeping keeping_{[] {}};
-  const adapters::ServingParts parts_;
-  fabric::Transports transports_;
-  fabric::Switch switch_;
+  fabric::HostGids gids_;
+  std::shared_ptr<transport::siblings::HostRings> rings_;
+  std::vector<Shard> shards_;
   std::vector<std::unique_ptr<adapters::ServedAdapter>> adapters_;
-  std::thread thread_;
 };
 
 }  // namespace pvrdma::test

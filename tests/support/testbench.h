@@ -4,6 +4,7 @@
 // Thread: one.
 #pragma once
 
+#include "fabric/host_gids.h"
 #include "fabric/switch.h"
 #include "fabric/transports.h"
 #include "support/machines.h"
@@ -21,6 +22,7 @@ class Testbench : public Machines {
  private:
   transport::Local local_;
   fabric::Transports transports_;
+  fabric::HostGids host_{1};
   fabric::Switch switch_;
 };
 

@@ -121,9 +121,10 @@ void Fault::open(const Place& place, const verbs::Connection& connection, Traffi
     return;
   }
   wrapped->place = place;
+  wrapped->place.copies = true;
   wrapped->connection = connection;
   wrapped->ordered_after = Instant{Duration::min()};
-  inner_.open(place, connection, unused_, wrapped->path);
+  inner_.open(wrapped->place, connection, unused_, wrapped->path);
   slot.open<FaultPath>(*this, *wrapped, traffic);
 }
 

@@ -70,6 +70,10 @@ class Fault final : public Transport, public shard::Pollable {
   // what the wrapped transport was given.
   PathKind kind() const override { return inner_.kind(); }
   const Counters& counters() const override { return inner_.counters(); }
+  void join(verbs::Engine& engine) override { inner_.join(engine); }
+  void take_back(const verbs::Engine& engine, std::span<const std::byte> memory) override {
+    inner_.take_back(engine, memory);
+  }
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
   void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,

@@ -13,7 +13,7 @@
 
 namespace pvrdma::transport {
 
-class Local final : public Transport {
+class Local : public Transport {
  public:
   Local() = default;
   Local(const Local&) = delete;

@@ -1,6 +1,7 @@
 #include "transport/local/local.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ class NoPort final : public verbs::SwitchPort {
 
  private:
   void open_path(const verbs::Connection&, verbs::PathSlot&) override {}
-  std::uint64_t generation_ = 1;
+  std::atomic<std::uint64_t> generation_ = 1;
 };
 
 struct Peer {

@@ -46,26 +46,26 @@ bool RingReader::has_something() const {
 }
 
 bool SlotPayload::copy_to(const guestmem::SpanList& target) {
-  guestmem::SpanList source;
-  switch (slot_.where) {
-    case Where::kLent:
-      return copy_lent(target);
-    case Where::kInSlot:
-      // Only read.
-      PVRDMA_CHECK(source.append(const_cast<std::byte*>(slot_.payload.data()), slot_.payload_bytes()),
-                   "one span has room");
-      break;
-    case Where::kBeside:
-      for (std::uint32_t at = 0; at < slot_.payload_bytes(); at += kCacheLine) {
-        const std::uint32_t line = (slot_.first + at / kCacheLine) % kLines;
-        PVRDMA_CHECK(source.append(ring_.lines[line].data(),
-                                   std::min<std::size_t>(kCacheLine, slot_.payload_bytes() - at)),
-                     "at most one wrap, so two spans");
-      }
-      break;
-  }
-  guestmem::copy(target, source, target.bytes());
+  if (slot_.where == Where::kLent) return copy_lent(target);
+  guestmem::copy(target, copied(), target.bytes());
   return true;
+}
+
+guestmem::SpanList SlotPayload::copied() const {
+  guestmem::SpanList source;
+  if (slot_.where == Where::kInSlot) {
+    // Only read.
+    PVRDMA_CHECK(source.append(const_cast<std::byte*>(slot_.payload.data()), slot_.payload_bytes()),
+                 "one span has room");
+    return source;
+  }
+  for (std::uint32_t at = 0; at < slot_.payload_bytes(); at += kCacheLine) {
+    const std::uint32_t line = (slot_.first + at / kCacheLine) % kLines;
+    PVRDMA_CHECK(source.append(ring_.lines[line].data(),
+                               std::min<std::size_t>(kCacheLine, slot_.payload_bytes() - at)),
+                 "at most one wrap, so two spans");
+  }
+  return source;
 }
 
 // Taken for as long as the copy lasts, and no longer.

@@ -59,6 +59,8 @@ class SlotPayload final : public verbs::Payload {
   std::uint64_t bytes() const override { return slot_.payload_bytes(); }
   // False: the writer has revoked the message.
   bool copy_to(const guestmem::SpanList& target) override;
+  // The bytes of a message that is not lent, valid until RingReader::pass(). They are only read.
+  guestmem::SpanList copied() const;
 
  private:
   bool copy_lent(const guestmem::SpanList& target);

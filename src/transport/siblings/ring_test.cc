@@ -243,6 +243,7 @@ TEST_F(RingTest, AfterAStopNewMessagesWaitUntilItIsAnnounced) {
   revoke_all();
   way_.writer.hold();
   EXPECT_FALSE(send(2));
+  EXPECT_TRUE(way_.writer.has_room_for_datagram(share_)) << "it belongs to no connection";
   EXPECT_FALSE(way_.writer.has_room_again());
   way_.writer.release();
   EXPECT_TRUE(way_.writer.has_room_again());
@@ -257,6 +258,7 @@ TEST_F(RingTest, LentAnswersAreReturnedWhenTheyAreRead) {
          way_.writer.lend(response(1, 2000), kSegment, sender(lent + 100), source.spans()))
     ++lent;
   EXPECT_EQ(lent, RingWriter::kLentAnswersMax);
+  EXPECT_FALSE(way_.writer.has_room_again());
   RingWriter::Returned returned;
   EXPECT_FALSE(way_.writer.take_returned(returned));
   way_.reader.pass();
@@ -265,6 +267,19 @@ TEST_F(RingTest, LentAnswersAreReturnedWhenTheyAreRead) {
   EXPECT_EQ(returned.qpn, verbs::Qpn(5));
   EXPECT_EQ(returned.rkey, 100U);
   EXPECT_FALSE(way_.writer.take_returned(returned));
+  EXPECT_TRUE(way_.writer.has_room_for_answers());
+}
+
+// Nothing takes returned answers before the shard sleeps.
+TEST_F(RingTest, AWriterThatWaitsForLentAnswersHearsOfTheirReturn) {
+  Memory source(2000);
+  source.fill(1);
+  while (way_.writer.has_room_for_answers())
+    ASSERT_TRUE(way_.writer.lend(response(1, 2000), kSegment, sender(), source.spans()));
+  EXPECT_EQ(read_all().size(), RingWriter::kLentAnswersMax);
+  EXPECT_TRUE(way_.writer.has_room_again());
+  RingWriter::Returned returned;
+  EXPECT_TRUE(way_.writer.take_returned(returned));
   EXPECT_TRUE(way_.writer.has_room_for_answers());
 }
 

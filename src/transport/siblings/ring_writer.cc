@@ -36,9 +36,18 @@ bool RingWriter::has_free(std::uint32_t slots) const {
 }
 
 // One slot stays free for an answer that nobody has asked room for.
-bool RingWriter::room(const Share& share) const {
-  return !is_held_ && has_free(2) && lent_bytes_ < kLentBytesMax && share.slots < kSlots / 2 &&
+bool RingWriter::has_free_for(const Share& share) const {
+  return has_free(2) && lent_bytes_ < kLentBytesMax && share.slots < kSlots / 2 &&
          share.lent_bytes < kLentBytesMax / 2;
+}
+
+bool RingWriter::room(const Share& share) const {
+  return !is_held_ && has_free_for(share);
+}
+
+bool RingWriter::has_room_for_datagram(const Share& share) {
+  if (!has_free_for(share)) reclaim();
+  return has_free_for(share);
 }
 
 bool RingWriter::room_for_answers() const {
@@ -71,7 +80,9 @@ bool RingWriter::has_room_for_answers() {
 bool RingWriter::has_room_again() {
   if (!waits_ && !waits_for_answers_) return false;
   reclaim();
-  const bool has = waits_for_answers_ ? room_for_answers() : has_news_ && room(Share{});
+  // Answers that were returned count as lent until take_returned().
+  const bool has =
+      waits_for_answers_ ? returned_count_ != 0 || room_for_answers() : has_news_ && room(Share{});
   if (has) end_wait();
   return has;
 }

@@ -75,6 +75,9 @@ class RingWriter {
   // Whether the next request or datagram of that adapter has room. If so, the next send() or lend() cannot
   // fail for want of it. If not, has_room_again() becomes true when it is worth asking again.
   bool has_room(const Share& share);
+  // Like has_room(), for a datagram, which is dropped if there is no room: it does not wait, and hold() does
+  // not concern it.
+  bool has_room_for_datagram(const Share& share);
   // Like has_room(), for all answers to one request. Answers are not counted against a share.
   bool has_room_for_answers();
   // Whether a call of the previous two returned false and may not do so now. Asked in each turn, and by a
@@ -92,6 +95,9 @@ class RingWriter {
 
   // Whether something was sent since the last call. The caller fences and rings the reader's bell.
   bool take_unflushed() { return std::exchange(unflushed_, false); }
+
+  // Whether a request or answer that lends memory may not be read yet.
+  bool lends() const { return lent_bytes_ != 0; }
 
   // Takes back all messages that `is_one` picks (Sent, Slot) and that are not executed, and calls
   // `on_revoked` (Sent, Slot) for each. A message that was not lent may have been executed all the same.
@@ -134,6 +140,7 @@ class RingWriter {
  private:
   bool has_free(std::uint32_t slots) const;
   bool room(const Share& share) const;
+  bool has_free_for(const Share& share) const;
   bool room_for_answers() const;
   // Says that the writer waits unless it `has` room.
   template <typename Has>
