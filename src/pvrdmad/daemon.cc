@@ -21,8 +21,15 @@ namespace pvrdma::daemon {
 
 namespace {
 
-// Adapters are not placed on several shards yet.
-constexpr std::uint32_t kShards = 1;
+// A daemon that was killed has left the sockets of its VMs. Some of them may be on other hosts now.
+void remove_sockets_of_others(const control::ClusterConfig& config,
+                              const std::map<std::string, adapters::GivenBack>& given) {
+  const auto dead = remove_dead_sockets(
+      config.socket_folder, cluster::kSocketSuffix,
+      [&given](const std::string& path) { return given.contains(std::filesystem::path(path).stem()); });
+  for (const std::string& socket : dead)
+    ::rmdir(vmm::monitors_beside(socket).folder.c_str());  // if it is empty
+}
 
 std::unique_ptr<control::Store> make_store(const control::ClusterConfig& config) {
   if (const auto* etcd = std::get_if<control::EtcdConfig>(&config.store)) {
@@ -60,7 +67,7 @@ Result<void> Daemon::build(const control::Config& config, const std::string& ver
   if (auto made = make_loops(config.daemon); !made) return made;
   make_keeper(store);
   make_membership(config.cluster, version);
-  make_rigs();
+  if (auto made = make_rigs(); !made) return made;
   if (auto made = make_tcp(config.cluster); !made) return made;
   if (auto made = first().make_roce(config.roce, config.budgets.total); !made) return made;
   if (auto made = make_adapters(config); !made) return made;
@@ -79,7 +86,7 @@ Result<void> Daemon::make_loops(const control::DaemonConfig& config) {
   auto reaper = Reaper::create();
   if (!reaper) return Failure(std::move(reaper).error());
   reaper_ = *std::move(reaper);
-  for (std::uint32_t i = 0; i < kShards; ++i) {
+  for (std::uint32_t i = 0; i < config.shards; ++i) {
     auto loop = shard::Loop::create(
         {.spin = config.spin, .never_sleeps_while_polling = config.dedicated_core.has_value()}, clock_);
     if (!loop) return Failure(std::move(loop).error());
@@ -101,9 +108,25 @@ void Daemon::make_membership(const std::optional<control::ClusterConfig>& config
       keeper_ != nullptr ? keeper_->instance() : std::string());
 }
 
-void Daemon::make_rigs() {
-  for (std::uint32_t i = 0; i < kShards; ++i)
-    rigs_.push_back(std::make_unique<ShardRig>(i, *loops_[i], clock_, membership_.get()));
+Result<void> Daemon::make_rigs() {
+  const auto shards = static_cast<std::uint16_t>(loops_.size());
+  gids_ = std::make_unique<fabric::HostGids>(shards);
+  for (std::uint16_t i = 0; i < shards; ++i)
+    rigs_.push_back(
+        std::make_unique<ShardRig>(transport::ShardNumber(i), *loops_[i], clock_, *gids_, membership_.get()));
+  if (shards == 1) return {};
+  auto rings = transport::siblings::HostRings::create(shards);
+  if (!rings) return Failure(std::move(rings).error());
+  for (const auto& rig : rigs_) {
+    if (auto made = rig->make_siblings(*rings); !made) return made;
+  }
+  gids_->set_tell(
+      [this](transport::ShardNumber from, transport::SegmentId segment, fabric::HostGids::PortNumber port) {
+        for (std::size_t i = 0; i < rigs_.size(); ++i) {
+          if (i != from.value) rigs_[i]->tell_works_again(from, segment, port);
+        }
+      });
+  return {};
 }
 
 Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& config) {
@@ -139,20 +162,23 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
              std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
     });
   }
-  // A daemon that was killed has left the sockets of its VMs. Some of them may be on other hosts now.
-  if (config.cluster) {
-    const auto dead = remove_dead_sockets(
-        config.cluster->socket_folder, cluster::kSocketSuffix,
-        [&given](const std::string& path) { return given.contains(std::filesystem::path(path).stem()); });
-    for (const std::string& socket : dead)
-      ::rmdir(vmm::monitors_beside(socket).folder.c_str());  // if it is empty
-  }
-  if (keeper_ != nullptr) first().adapters().give_back(std::move(given));
-  for (const control::AdapterConfig& each : config.adapters) {
-    auto added = first().adapters().add_static(each);
-    if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
+  if (config.cluster) remove_sockets_of_others(*config.cluster, given);
+  if (keeper_ != nullptr) give_back(config.adapters, std::move(given));
+  for (std::size_t i = 0; i < config.adapters.size(); ++i) {
+    auto added = rig_of(i).adapters().add_static(config.adapters[i]);
+    if (!added) return Failure(std::move(added).error().in("adapter " + config.adapters[i].name));
   }
   return {};
+}
+
+void Daemon::give_back(const std::vector<control::AdapterConfig>& adapters,
+                       std::map<std::string, adapters::GivenBack> given) {
+  std::vector<std::map<std::string, adapters::GivenBack>> by_shard(rigs_.size());
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    if (auto kept = given.extract(adapters[i].name)) by_shard[i % rigs_.size()].insert(std::move(kept));
+  }
+  by_shard.front().merge(given);  // those of the cluster's VMs
+  for (std::size_t i = 0; i < rigs_.size(); ++i) rigs_[i]->adapters().give_back(std::move(by_shard[i]));
 }
 
 Result<void> Daemon::connect_store(const std::optional<control::ClusterConfig>& config,

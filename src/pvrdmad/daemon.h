@@ -14,6 +14,7 @@
 // own.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@
 #include "calls/incoming_calls.h"
 #include "cluster/membership.h"
 #include "control/config/config.h"
+#include "fabric/host_gids.h"
 #include "keep/descriptor_store.h"
 #include "moves/checkpoints.h"
 #include "moves/motions.h"
@@ -78,9 +80,12 @@ class Daemon {
   Result<void> make_loops(const control::DaemonConfig& config);
   void make_keeper(keep::DescriptorStore* store);
   void make_membership(const std::optional<control::ClusterConfig>& config, const std::string& version);
-  void make_rigs();
+  Result<void> make_rigs();
   Result<void> make_tcp(const std::optional<control::ClusterConfig>& config);
   Result<void> make_adapters(const control::Config& config);
+  // Gives each shard what the previous process left of its adapters.
+  void give_back(const std::vector<control::AdapterConfig>& adapters,
+                 std::map<std::string, adapters::GivenBack> given);
   Result<void> connect_store(const std::optional<control::ClusterConfig>& config,
                              const control::Plane::StopAsked& stop_asked);
   Result<void> make_host_calls(const std::optional<control::ClusterConfig>& config);
@@ -91,7 +96,10 @@ class Daemon {
   Result<void> make_threads(const control::DaemonConfig& config);
   void announce();
 
-  // The shard of all adapters that other hosts or native endpoints reach, and so, for now, of all adapters.
+  // The shard of an adapter of the configuration, by its place there.
+  ShardRig& rig_of(std::size_t adapter) { return *rigs_[adapter % rigs_.size()]; }
+  // The shard of all adapters that other hosts or native endpoints reach. A host with such adapters has one
+  // shard.
   ShardRig& first() { return *rigs_.front(); }
 
   // In the order of dependence: each borrows from those before it.
@@ -102,7 +110,8 @@ class Daemon {
   std::unique_ptr<adapters::Keeper> keeper_;              // null: nothing is kept
   std::unique_ptr<cluster::Membership> membership_;       // null: not in a cluster
   std::unique_ptr<calls::IncomingCalls> incoming_calls_;  // null if membership_ is
-  std::vector<std::unique_ptr<ShardRig>> rigs_;           // by shard
+  std::unique_ptr<fabric::HostGids> gids_;
+  std::vector<std::unique_ptr<ShardRig>> rigs_;  // by shard
   // The next three are null if membership_ is. The rigs' Hca borrows two of them, and ends by end_serving().
   std::unique_ptr<calls::HostCalls> host_calls_;
   std::unique_ptr<transport::hca::CallIntroducer> introducer_;

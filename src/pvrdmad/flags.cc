@@ -48,6 +48,8 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
   app.add_option("--dedicated-core", sources.dedicated_core,
                  "dedicate this core to the thread of the adapters (none)")
       ->option_text("CORE");
+  app.add_option("--shards", sources.shards, "how many threads serve the adapters, 1 to 16 (1)")
+      ->option_text("NUMBER");
   app.add_flag("--fault-injection", sources.fault_injection,
                "pvrdmactl may inject faults into the adapters' traffic, for tests");
   app.add_flag("--check", flags.check_only, "check the configuration and exit");

@@ -1,13 +1,22 @@
 #include "pvrdmad/shard_rig.h"
 
+#include <new>
 #include <utility>
 
 namespace pvrdma::daemon {
 
-ShardRig::ShardRig(std::uint32_t number, shard::Loop& loop, const Clock& clock,
-                   fabric::FabricObserver* observer)
-    : number_(number), loop_(loop), clock_(clock), fabric_(clock, observer) {
+ShardRig::ShardRig(transport::ShardNumber number, shard::Loop& loop, const Clock& clock,
+                   fabric::HostGids& gids, fabric::FabricObserver* observer)
+    : number_(number), loop_(loop), clock_(clock), fabric_(clock, gids, number, observer) {
   fabric_.use(local_);
+}
+
+Result<void> ShardRig::make_siblings(std::shared_ptr<transport::siblings::HostRings> rings) {
+  auto siblings = transport::Siblings::create(std::move(rings), number_, loop_, fabric_);
+  if (!siblings) return Failure(std::move(siblings).error());
+  siblings_ = *std::move(siblings);
+  fabric_.use(*siblings_);  // instead of `local_`
+  return {};
 }
 
 Result<void> ShardRig::make_tcp(const transport::TcpOptions& options) {
@@ -51,7 +60,7 @@ void ShardRig::make_hca(transport::HcaOptions options) {
 }
 
 Result<void> ShardRig::make_thread(std::optional<std::uint32_t> core) {
-  auto thread = ShardThread::create(number_, loop_, core);
+  auto thread = ShardThread::create(number_.value, loop_, core);
   if (!thread) return Failure(std::move(thread).error());
   thread_ = *std::move(thread);
   return {};
@@ -60,11 +69,22 @@ Result<void> ShardRig::make_thread(std::optional<std::uint32_t> core) {
 // Hca's worker and introducer are the daemon's.
 void ShardRig::end_serving() {
   adapters_.reset();
+  if (siblings_ != nullptr) fabric_.drop(transport::PathKind::kLocal);
+  siblings_.reset();
   fabric_.drop(transport::PathKind::kHca);
   fabric_.drop(transport::PathKind::kTcp);
   fabric_.drop(transport::PathKind::kRoce);
   if (roce_ != nullptr) loop_.remove(*roce_);
   hca_.reset();
+}
+
+void ShardRig::tell_works_again(transport::ShardNumber from, transport::SegmentId segment,
+                                fabric::HostGids::PortNumber port) {
+  try {
+    static_cast<void>(loop_.post(shard::Task(
+        [this, from, segment, port] { fabric_.on_works_again(from, segment, port, clock_.now()); })));
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 // Configures the transports first, because the fabric's connections continue over them at once.

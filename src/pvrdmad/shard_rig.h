@@ -17,11 +17,13 @@
 #include "control/config/config.h"
 #include "fabric/fabric.h"
 #include "fabric/fabric_observer.h"
+#include "fabric/host_gids.h"
 #include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
 #include "transport/hca/hca.h"
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
+#include "transport/siblings/siblings.h"
 #include "transport/tcp/tcp.h"
 #include "verbs/host_account.h"
 
@@ -29,13 +31,15 @@ namespace pvrdma::daemon {
 
 class ShardRig {
  public:
-  // `number` counts the shards from 0. The others are borrowed and outlive this; `observer` may be null.
-  ShardRig(std::uint32_t number, shard::Loop& loop, const Clock& clock, fabric::FabricObserver* observer);
+  // The others are borrowed and outlive this; `observer` may be null.
+  ShardRig(transport::ShardNumber number, shard::Loop& loop, const Clock& clock, fabric::HostGids& gids,
+           fabric::FabricObserver* observer);
   ShardRig(const ShardRig&) = delete;
   ShardRig& operator=(const ShardRig&) = delete;
 
   // The steps of making it, in this order. All but make_adapters() and make_thread() may be left out. Their
   // arguments are those of the objects that they make.
+  Result<void> make_siblings(std::shared_ptr<transport::siblings::HostRings> rings);
   Result<void> make_tcp(const transport::TcpOptions& options);
   Result<void> make_roce(const std::vector<control::RoceConfig>& links, const TotalBudgets& totals);
   void make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
@@ -51,6 +55,11 @@ class ShardRig {
   // shard has a thread any more.
   void end_serving();
 
+  // An adapter of another shard works again. Any thread; if the shard's mailbox is full, or memory runs out,
+  // its adapters notice when their own time limits end.
+  void tell_works_again(transport::ShardNumber from, transport::SegmentId segment,
+                        fabric::HostGids::PortNumber port);
+
   // Runs on the shard, which has make_tcp() and make_hca() behind it.
   void apply(const cluster::ShardView& view);
 
@@ -62,11 +71,12 @@ class ShardRig {
 
  private:
   // In the order of dependence: each borrows from those before it.
-  const std::uint32_t number_;
+  const transport::ShardNumber number_;
   shard::Loop& loop_;
   const Clock& clock_;
   transport::Local local_;
   fabric::Fabric fabric_;
+  std::unique_ptr<transport::Siblings> siblings_;
   std::unique_ptr<transport::Tcp> tcp_;
   std::unique_ptr<transport::Hca> hca_;
   std::unique_ptr<transport::Roce> roce_;

@@ -68,6 +68,13 @@ class Machine:
         self.started.append(started)
         return started
 
+    def start_daemon(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts the daemon that pvrdma-run then finds, with two nodes."""
+        self.runtime.mkdir(mode=0o700)
+        if self.user:
+            os.chown(self.runtime, NOBODY, NOBODY)
+        return self._start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", "2", "--runtime", str(self.runtime), *arguments)
+
     def run(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs it to its end."""
         return _finished(self.popen(*command, node=node, **environment))

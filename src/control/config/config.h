@@ -53,6 +53,9 @@ struct DaemonConfig {
   Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
   bool sandbox = true;                            // confine the process once it has started
   bool fault_injection = false;                   // the API may add faults
+  // How many threads serve the adapters, which are dealt out to them in turn. Several only without a cluster,
+  // RoCE links and a dedicated core.
+  std::uint32_t shards = 1;
   // The shard's thread runs only on this core, and never sleeps while there are doorbells to poll. A thread
   // can be bound to the core. Empty: the thread runs on any core.
   std::optional<std::uint32_t> dedicated_core;
@@ -127,6 +130,7 @@ struct ConfigSources {
   std::optional<std::string> log_level;
   std::optional<std::string> log_format;
   std::optional<std::int64_t> dedicated_core;
+  std::optional<std::int64_t> shards;
   bool fault_injection = false;  // true if the flag is given; otherwise the file decides
 };
 

@@ -307,6 +307,30 @@ TEST_F(ConfigTest, TheFlagOverridesTheFilesDedicatedCore) {
           describe_cores(usable_cores()));
 }
 
+TEST_F(ConfigTest, TheAdaptersMayHaveSeveralShards) {
+  const auto with = [](const std::string& shards) { return "[daemon]\nshards = " + shards + "\n" + kVm01; };
+  EXPECT_EQ(load(kVm01)->daemon.shards, 1U);
+  EXPECT_EQ(load(with("4"))->daemon.shards, 4U);
+  EXPECT_EQ(load_config({.adapter_flags = {kVm01Flag}, .shards = 2})->daemon.shards, 2U);
+  EXPECT_EQ(mistake_in(with("0")),
+            "FILE:2: [daemon] shards = 0 is not allowed: it takes a number from 1 to 16");
+  EXPECT_EQ(mistake_in(with("17")),
+            "FILE:2: [daemon] shards = 17 is not allowed: it takes a number from 1 to 16");
+}
+
+TEST_F(ConfigTest, RefusesSeveralShardsWhereOneIsNeeded) {
+  const std::string shards = "[daemon]\nshards = 2\n";
+  EXPECT_EQ(
+      mistake_in(shards + "dedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01),
+      "FILE:2: [daemon] shards = 2 is not possible with dedicated_core, which is one core for one shard");
+  EXPECT_EQ(mistake_in(shards +
+                       "[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n"),
+            "FILE:2: [daemon] shards = 2 is not possible with [host]: a member of a cluster has one shard");
+  EXPECT_EQ(
+      mistake_in(shards + kVm01 + "[[roce]]\nlink = \"stream:/tmp/link\"\n"),
+      "FILE:2: [daemon] shards = 2 is not possible with [[roce]]: a host with RoCE links has one shard");
+}
+
 TEST_F(ConfigTest, RefusesAFileThatCannotBeRead) {
   EXPECT_EQ(mistake(load_config({.file = "/nowhere/x.toml"})),
             "cannot read the configuration /nowhere/x.toml: No such file or directory");
@@ -339,7 +363,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
   EXPECT_EQ(
       mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
       "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, log_format, spin_us, sandbox, "
-      "dedicated_core, fault_injection");
+      "dedicated_core, shards, fault_injection");
   EXPECT_EQ(
       mistake_with("color", "color = 1"),
       "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
@@ -351,7 +375,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
   const std::string allowed =
       ": allowed are api_socket, log_level, log_format, spin_us, sandbox, "
-      "dedicated_core, fault_injection";
+      "dedicated_core, shards, fault_injection";
   EXPECT_EQ(mistake_in(std::string("[daemon]\n\"gr\u00f6\u00dfe\" = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key gr????e" + allowed);
   EXPECT_EQ(mistake_in("[daemon]\n" + std::string(100, 'a') + " = 3\n" + kVm01),

@@ -205,6 +205,17 @@ Result<void> check_links(const Document& document, const Config& config) {
   return {};
 }
 
+Result<void> check_shards(const Document& document, const Config& config) {
+  if (config.daemon.shards == 1) return {};
+  std::string_view why;
+  if (config.cluster) why = "is not possible with [host]: a member of a cluster has one shard";
+  if (!config.roce.empty()) why = "is not possible with [[roce]]: a host with RoCE links has one shard";
+  if (config.daemon.dedicated_core)
+    why = "is not possible with dedicated_core, which is one core for one shard";
+  if (why.empty()) return {};
+  return wrong(*document.table("daemon"), "shards", why);
+}
+
 }  // namespace
 
 Result<Config> apply_rules(const Document& document) {
@@ -236,6 +247,7 @@ Result<Config> apply_rules(const Document& document) {
     config.api = *std::move(api);
   }
   if (auto unique = check_unique(document, config); !unique) return Failure(std::move(unique).error());
+  if (auto shards = check_shards(document, config); !shards) return Failure(std::move(shards).error());
   if (auto links = check_links(document, config); !links) return Failure(std::move(links).error());
   return config;
 }

@@ -1,0 +1,56 @@
+"""Stock programs between two adapters that two threads of one daemon serve."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from machine import PATIENCE_S, Machine, until
+
+PERFTESTS = [
+    "ib_write_bw", "ib_write_bw -a -n 5", "ib_write_bw -b", "ib_write_bw -q 8", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat",
+    "ib_read_lat", "ib_send_lat", "ib_send_lat -e", "ib_send_lat -c UD",
+]
+
+
+def _names(process: int) -> set[str]:
+    """The names of its threads."""
+    return {(each / "comm").read_text().strip() for each in Path(f"/proc/{process}/task").iterdir()}
+
+
+@pytest.fixture(scope="module", name="shards")
+def _shards() -> Iterator[Machine]:
+    """Node 0 is on the first shard, node 1 on the second."""
+    machine = Machine()
+    daemon = machine.start_daemon("--shards", "2")
+    until(lambda: _names(daemon.pid) >= {"shard-0", "shard-1"} or daemon.poll() is not None, "the daemon serves on two shards")
+    assert daemon.poll() is None, daemon.communicate()[0]
+    until((machine.runtime / "api.sock").exists, "the daemon serves")
+    yield machine
+    machine.close()
+
+
+@pytest.mark.parametrize("command", PERFTESTS)
+def test_perftest(shards: Machine, port: str, command: str) -> None:
+    program = [*command.split(), "-F", "-p", port]
+    if "-n" not in program:
+        program += ["-n", "200"]
+    _, output = shards.pair(program, [*program, "127.0.0.1"], (0, 1))
+    assert re.search(r"^ *\d+ +\d+(\s+[\d.]+){3}", output, re.MULTILINE), output
+
+
+def test_rping(shards: Machine, port: str) -> None:
+    server = shards.popen("rping", "-s", "-v", "-C", "10", "-p", port, "-a", "10.99.0.1")
+    deadline = time.monotonic() + PATIENCE_S
+    while True:  # the client is refused while the server does not listen yet
+        client = shards.run("rping", "-c", "-v", "-C", "10", "-p", port, "-a", "10.99.0.1", node=1)
+        if client.returncode == 0:
+            break
+        assert time.monotonic() < deadline, client.stdout
+    output, _ = server.communicate(timeout=PATIENCE_S)
+    assert server.returncode == 0, output
+    assert len(re.findall(r"server ping data: rdma-ping-\d", output)) == 10, output
+    assert len(re.findall(r"ping data: rdma-ping-\d", client.stdout)) == 10, client.stdout
