@@ -189,16 +189,22 @@ class ProcessSoak:
             assert started.returncode == 0, started.stdout
         for node in _NODES:
             until(lambda node=node: self._objects(node) == _OWN_OBJECTS, f"node{node} has no objects of programs")
+        if not self._fresh:
+            self._fresh = self._settled()
         try:
-            until(self._is_fresh, "daemon and stand-ins hold as much as at the beginning")
+            until(lambda: self._held() == self._fresh, "daemon and stand-ins hold as much as at the beginning")
         except AssertionError as error:
             raise AssertionError(f"{error}\nthen {self._fresh}\nnow {self._held()}") from error
 
-    def _is_fresh(self) -> bool:
-        held = self._held()
-        if not self._fresh:
-            self._fresh = held
-        return held == self._fresh
+    def _settled(self) -> dict[str, Held]:
+        """What daemon and stand-ins hold when they have come to rest: three looks are equal."""
+        looks: list[dict[str, Held]] = []
+        for _ in range(2 * PATIENCE_S):
+            looks.append(self._held())
+            if looks[-3:] == 3 * looks[-1:]:
+                return looks[-1]
+            time.sleep(0.5)
+        raise AssertionError(f"what daemon and stand-ins hold goes on changing: {looks[-3:]}")
 
     def _held(self) -> dict[str, Held]:
         return {name: _held_by(pid) for name, pid in self._machine.processes().items()}
