@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), *(str(_HERE.parent / name) for name in ("cluster", "vm", "process")), str(_HERE.parents[1] / "tools")]
@@ -119,19 +120,32 @@ class ProcessSoak:
         nodes = (self._random.choice(_NODES), self._random.choice(_NODES))
         self._port += 1
         words = {"port": self._port, "address": f"10.99.0.{nodes[0] + 1}"}
+        until(lambda: self._connected() == self._ends(), "the adapters have the running pairs' queue pairs only")
+        if "{address}" in kind.server:  # an address that no node has yet would not be refused
+            started = self._machine.run("--start", node=nodes[0])
+            assert started.returncode == 0, started.stdout
         server = self._machine.popen(*kind.server.format(**words).split(), node=nodes[0])
         if "{address}" not in kind.server:
             until(lambda: listens(self._port) or server.poll() is not None, f"{kind.server} listens")
         for _ in range(50):
-            assert server.poll() is None, f"{kind.server} has ended: {server.communicate()[0]}"
             client = self._machine.popen(*kind.client.format(**words).split(), node=nodes[1])
-            try:
-                client.wait(timeout=0.5)
-            except subprocess.TimeoutExpired:
+            until(lambda client=client: self._connected() >= self._ends() + Counter(nodes) or any(
+                each.poll() is not None for each in (server, client)), f"{kind.client} is connected to {kind.server}")
+            assert server.poll() is None, f"{kind.server} has ended: {server.communicate()[0]}"
+            if client.poll() is None:
                 self._pairs.append(Pair(kind, server, client, nodes))
                 return
             assert "{address}" in kind.server, f"{kind.client} has ended: {client.communicate()[0]}{self._machine.logs()}"
         raise AssertionError(f"{kind.client} does not connect: {client.communicate()[0]}{self._machine.logs()}")
+
+    def _ends(self) -> Counter[int]:
+        """How many programs of the running pairs each node has."""
+        return Counter(node for pair in self._pairs for node in pair.nodes)
+
+    def _connected(self) -> Counter[int]:
+        """How many queue pairs of each node have a peer. Each program has one; perftest's receivers leave it in RTR."""
+        qps = self._api("qps") or []
+        return Counter(int(qp["adapter"].removeprefix("node")) for qp in qps if qp["type"] == "RC" and qp["state"] in ("RTR", "RTS"))
 
     def _kill_program(self) -> None:
         pair = self._pairs.pop(self._random.randrange(len(self._pairs)))
@@ -175,25 +189,36 @@ class ProcessSoak:
             assert started.returncode == 0, started.stdout
         for node in _NODES:
             until(lambda node=node: self._objects(node) == _OWN_OBJECTS, f"node{node} has no objects of programs")
+        if not self._fresh:
+            self._fresh = self._settled()
         try:
-            until(self._is_fresh, "daemon and stand-ins hold as much as at the beginning")
+            until(lambda: self._held() == self._fresh, "daemon and stand-ins hold as much as at the beginning")
         except AssertionError as error:
             raise AssertionError(f"{error}\nthen {self._fresh}\nnow {self._held()}") from error
 
-    def _is_fresh(self) -> bool:
-        held = self._held()
-        if not self._fresh:
-            self._fresh = held
-        return held == self._fresh
+    def _settled(self) -> dict[str, Held]:
+        """What daemon and stand-ins hold when they have come to rest: three looks are equal."""
+        looks: list[dict[str, Held]] = []
+        for _ in range(2 * PATIENCE_S):
+            looks.append(self._held())
+            if looks[-3:] == 3 * looks[-1:]:
+                return looks[-1]
+            time.sleep(0.5)
+        raise AssertionError(f"what daemon and stand-ins hold goes on changing: {looks[-3:]}")
 
     def _held(self) -> dict[str, Held]:
         return {name: _held_by(pid) for name, pid in self._machine.processes().items()}
 
     def _objects(self, node: int) -> dict[str, int]:
+        adapter = self._api(f"adapters/node{node}") or {}
+        return adapter.get("objects", {})
+
+    def _api(self, path: str) -> Any:
+        """The daemon's answer; None if it does not run."""
         answer = subprocess.run(
-            ["curl", "-s", "--unix-socket", self._machine.runtime / "api.sock", f"http://localhost/v1/adapters/node{node}"],
-            capture_output=True, text=True, check=True)
-        return json.loads(answer.stdout)["objects"]
+            ["curl", "-s", "--unix-socket", self._machine.runtime / "api.sock", f"http://localhost/v1/{path}"],
+            capture_output=True, text=True, check=False)
+        return json.loads(answer.stdout) if answer.returncode == 0 else None
 
     def _stop(self) -> None:
         stopped = self._machine.run("--stop", node=None)

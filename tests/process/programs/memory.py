@@ -299,7 +299,7 @@ def file_keeps_its_locks(pd: PD) -> None:
 
 
 def files_refused(pd: PD) -> None:
-    """A memory file that cannot be written to, and one file too many."""
+    """A memory file that cannot be written to, the last page of one that ends within it, and one file too many."""
     path = f"/dev/shm/pvrdma-test-{os.getpid()}"
     for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
         file = os.open(path, flags)
@@ -310,6 +310,7 @@ def files_refused(pd: PD) -> None:
         else:
             os.ftruncate(file, BYTES)
         os.close(file)
+    expect_refusal(pd, map_file(BYTES - 1), errno.EFAULT)
     regions = []
     for _ in range(32):
         regions.append(MR(pd, BYTES, ACCESS, address=map_file()))
@@ -318,10 +319,10 @@ def files_refused(pd: PD) -> None:
         region.close()
 
 
-def map_file() -> int:
+def map_file(size: int = BYTES) -> int:
     """Leaves the descriptor open."""
     file = os.memfd_create("program")
-    os.ftruncate(file, BYTES)
+    os.ftruncate(file, size)
     return libc.mmap(0, BYTES, 3, mmap.MAP_SHARED, file, 0)
 
 
