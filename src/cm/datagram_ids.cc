@@ -1,5 +1,7 @@
 // Ids for datagrams (PortSpace::kUdp): one end asks for the QP of a service by SIDR_REQ, the other answers
 // once by SIDR_REP. Then each end has what it needs, and there is no connection to end.
+#include <cerrno>
+
 #include "base/ib_time.h"
 #include "cm/manager.h"
 #include "cm/private_data.h"
@@ -115,6 +117,10 @@ void Manager::on(const Origin& origin, const SidrRep& rep) {
   if (rep.status != static_cast<std::uint8_t>(SidrStatus::kValid)) {
     end_request(found->id, connection, State::kClosed);
     return raise(EventType::kUnreachable, found->id, connection, rep.status, rep.private_data);
+  }
+  if (rep.qkey != kUdpQkey) {
+    end_request(found->id, connection, State::kClosed);
+    return raise(EventType::kUnreachable, found->id, connection, -EINVAL);
   }
   connection.peer.qpn = rep.qpn;
   connection.peer.qkey = rep.qkey;

@@ -83,6 +83,21 @@ TEST_F(DatagramIdsTest, ProgramRefuses) {
   EXPECT_EQ(text_of(event, 2), "no");
 }
 
+// All QPs of ids for datagrams have one Q_Key. Linux refuses an answer with another one, too.
+TEST_F(DatagramIdsTest, AnswerWithAForeignQkeyIsARefusal) {
+  const Handle client = ask();
+  const auto asked = client_.take_datagrams();
+  const std::uint32_t id = std::get<SidrReq>(parse(asked.at(0).mad)->body).request_id;
+  const SidrRep rep{.request_id = id, .qpn = 5, .qkey = kUdpQkey + 1};
+  client_.receive(ipv4(2), ipv4(1), build({1, rep}), clock_.now());
+  const Event event = only(client_);
+  EXPECT_EQ(event.type, EventType::kUnreachable);
+  EXPECT_EQ(event.status, -EINVAL);
+  EXPECT_EQ(event.peer.qpn, 0u);
+  EXPECT_EQ(client_.find(client)->state, State::kClosed);
+  EXPECT_EQ(client_.deadline(), Instant::never());
+}
+
 TEST_F(DatagramIdsTest, ProgramThatEndsRefuses) {
   const Handle listener = listen_for_datagrams();
   ask();

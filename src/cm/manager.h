@@ -72,8 +72,8 @@ struct Event {
   Handle id = 0;
   Handle listener = 0;  // of kConnectRequest
   PortSpace space{};    // of the id
-  // kRejected: the reason; kUnreachable of an id for datagrams: the peer's SidrStatus, if it has answered;
-  // else 0 or a negative errno value.
+  // kRejected: the reason; kUnreachable of an id for datagrams: the peer's SidrStatus, if it has refused;
+  // else 0 or a negative errno value (-EINVAL: the peer's QP has another Q_Key than kUdpQkey).
   std::int32_t status = 0;
   Parameters peer;  // its responder resources are this end's initiator depth, and the reverse
   std::vector<std::byte> private_data;

@@ -35,10 +35,12 @@ class Mixed(Cluster):
         return self._node
 
     def close(self) -> None:
-        if self._node is not None:
-            self._node.close()
+        try:
+            if self._node is not None:
+                self._node.close()
+        finally:
             self._node = None
-        super().close()
+            super().close()
 
     def _adapters(self) -> list[Adapter]:
         return [*super()._adapters(), Adapter("NODE-01", self._run / "node-01.sock", _MAC, self.setup.hardware_version,

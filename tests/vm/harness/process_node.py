@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from harness import as_unit, process
@@ -65,14 +66,18 @@ class ProcessNode:
         self.address6 = address6
         self._logs = logs
         self._jobs: list[ProcessJob] = []
-        # Paths of UNIX sockets are short, so the logs' folder is too deep.
-        self._runtime = Path(tempfile.mkdtemp(prefix="pvrdma-", dir="/tmp"))
-        as_unit.give_folder(self._runtime)
-        self._environment = {"XDG_RUNTIME_DIR": str(self._runtime), "HOME": str(self._runtime), "PVRDMA_LOG": "1"}
         self._place = [str(binary("pvrdma-run", "src/pvrdma_run")), "--daemon", str(daemon.api), "--adapter", adapter.name,
                        "--address", address, "--address", address6]
-        started = self._start("--start").wait()
-        assert started.exit_code == 0, started.output
+        # Paths of UNIX sockets are short, so the logs' folder is too deep.
+        self._runtime = Path(tempfile.mkdtemp(prefix="pvrdma-", dir="/tmp"))
+        self._environment = {"XDG_RUNTIME_DIR": str(self._runtime), "HOME": str(self._runtime), "PVRDMA_LOG": "1"}
+        try:
+            as_unit.give_folder(self._runtime)
+            started = self._start("--start").wait()
+            assert started.exit_code == 0, started.output
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def standin_log(self) -> Path:
@@ -88,14 +93,22 @@ class ProcessNode:
         return self.start_job(command).wait(timeout_s)
 
     def close(self) -> None:
-        """Ends its programs and its stand-in. Keeps the stand-in's log."""
-        for job in self._jobs:
-            job.kill()
+        """Ends its programs and its stand-in. Keeps the stand-in's log. A step that fails does not keep the others from
+        running."""
+        with ExitStack() as steps:  # the last one first
+            steps.callback(shutil.rmtree, self._runtime)
+            steps.callback(self._keep_log)
+            steps.callback(self._stop)
+            for job in self._jobs:
+                steps.callback(job.kill)
+
+    def _stop(self) -> None:
         words = [*as_unit.as_its_user(), self._place[0], "--stop"]
         ProcessJob("pvrdma-run --stop", words, self._environment, self._logs / f"{self.name}.stop").wait()
+
+    def _keep_log(self) -> None:
         if self.standin_log.exists():
             shutil.copy(self.standin_log, self._logs / f"{self.name}.standin")
-        shutil.rmtree(self._runtime)
 
     def _start(self, *command: str) -> ProcessJob:
         words = [*as_unit.as_its_user(), *self._place, *command]
