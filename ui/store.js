@@ -183,7 +183,7 @@ export class Store {
     if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
     else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
-    else if (event === 'motions' && this.#details.has('/v1/motions')) this.#details.get('/v1/motions').value = data;
+    else if (event === 'motions' && this.#details.has('/v1/motions')) Object.assign(this.#details.get('/v1/motions'), { value: data, trouble: undefined });
     else if (event === 'changed') this.refresh();
     this.#changed();
   }
