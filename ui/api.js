@@ -35,6 +35,12 @@ function parsed(text) {
   }
 }
 
+const unanswered = (method, path, patience_ms) => new Refusal(`The daemon has not answered ${method} ${path} within ${patience_ms / 1000} s.`, 0);
+
+const foreign = (method, path, status, what) => new Refusal(`The answer to ${method} ${path} (status ${status}) is not ${what}: another program answers, or it was cut.`, 0);
+
+const unreachable = () => new Refusal('The daemon cannot be reached.', 0);
+
 const refused = (method, path, status, value) => new Refusal(sentence_of(value ?? {}) ?? `${method} ${path}: status ${status}`, status, value);
 
 export async function request(method, path, body, patience_ms = kPatienceMs) {
@@ -52,27 +58,37 @@ export async function request(method, path, body, patience_ms = kPatienceMs) {
     text = await answer.text();
     ({ status } = answer);
   } catch (error) {
-    throw new Refusal(error.name === 'TimeoutError' ? `The daemon has not answered ${method} ${path} within ${patience_ms / 1000} s.`
-                                                    : 'The daemon cannot be reached.', 0);
+    throw error.name === 'TimeoutError' ? unanswered(method, path, patience_ms) : unreachable();
   }
   const value = parsed(text);
-  if (value === undefined) {
-    throw new Refusal(`The answer to ${method} ${path} (status ${status}) is not JSON: another program answers, or it was cut.`, 0);
-  }
+  if (value === undefined) throw foreign(method, path, status, 'JSON');
   if (status >= 400) throw refused(method, path, status, value);
   return value;
 }
 
-// The bytes of an answer that has no end of its own, as a reader. `signal` ends it.
-export async function open_stream(path, body, signal) {
+// The bytes of an answer of this type that has no end of its own, as a reader. `signal` ends it.
+export async function open_stream(path, body, type, signal) {
+  const late = new AbortController();  // for the head only: the bytes may come for hours
+  const timer = setTimeout(() => late.abort(), kPatienceMs);
   let answer;
+  let text;
   try {
-    answer = await fetch(path, { method: 'POST', headers: headers({ 'Content-Type': 'application/json' }), body: JSON.stringify(body), signal,
-                                 cache: 'no-store', credentials: 'omit' });
+    answer = await fetch(path, { method: 'POST', headers: headers({ 'Content-Type': 'application/json' }), body: JSON.stringify(body),
+                                 signal: AbortSignal.any([signal, late.signal]), cache: 'no-store', credentials: 'omit' });
+    if (!answer.ok) text = await answer.text();
   } catch {
-    throw new Refusal('The daemon cannot be reached.', 0);
+    throw late.signal.aborted ? unanswered('POST', path, kPatienceMs) : unreachable();
+  } finally {
+    clearTimeout(timer);
   }
-  if (!answer.ok) throw refused('POST', path, answer.status, parsed(await answer.text()));
+  if (!answer.ok) {
+    const value = parsed(text);
+    throw value === undefined ? foreign('POST', path, answer.status, 'JSON') : refused('POST', path, answer.status, value);
+  }
+  if (answer.headers.get('Content-Type')?.split(';')[0].trim() !== type) {
+    answer.body?.cancel().catch(() => {});  // it may have no end
+    throw foreign('POST', path, answer.status, type);
+  }
   return answer.body.getReader();
 }
 

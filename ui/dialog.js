@@ -18,7 +18,7 @@ export function use(the_store, redraw) {
 // title, target: names of the task; values: the form's start; body(dialog): the form; commands(values): the same as pvrdmactl
 // lines; danger: the button removes something. edits(values): the requests {method, path, body}; with `at` the field that an edit
 // is about, and with `fields` those of its body's members whose names differ. of_host: they act on this host's adapters and need no
-// store. run(edits, values): carries them out in another way than the store does. done(values, answer): what follows.
+// store; of_page: on this page only, and need no daemon. run(edits, values): carries them out in another way than the store does. done(values, answer): what follows.
 export const show = (spec) => put(new Dialog(spec));
 
 export function put(dialog) {
@@ -73,7 +73,7 @@ export class Dialog {
   }
 
   draw() {
-    const why_not = this.spec.of_host ? store.cannot_act : store.cannot_edit;
+    const why_not = this.#why_not();
     return html`<dialog class=${this.kind} aria-labelledby="dialog-title" @cancel=${(event) => this.busy && event.preventDefault()} @close=${() => this.#closed()}>
       <form class="modal-content" method="dialog" @submit=${(event) => this.#submit(event)}>
         <div class="modal-header"><h1 class="modal-title page-title" id="dialog-title">${this.spec.title}</h1></div>
@@ -104,7 +104,7 @@ export class Dialog {
 
   // Makes the edits, and ends the dialog if they are not refused.
   async finish(element, edits = this.spec.edits(this.values), revision = undefined) {
-    if (edits.length === 0) return element.close();
+    if (edits.length === 0 && !this.spec.run) return element.close();
     let answer;
     const run = this.spec.run ?? (() => store.edit(this.spec.title, this.spec.target, edits, revision));
     if (!await this.attempt(edits, async () => { answer = await run(edits, this.values); })) return;
@@ -138,6 +138,11 @@ export class Dialog {
       this.busy = false;
       changed();
     }
+  }
+
+  #why_not() {
+    if (this.spec.of_page) return '';
+    return this.spec.of_host ? store.cannot_act : store.cannot_edit;
   }
 
   async #submit(event) {

@@ -4,10 +4,25 @@ import { open_stream, Refusal } from './api.js';
 export const kMostBytes = 64 * 1024 * 1024;
 
 const kType = 'application/x-pcapng';
+const kBlockLeast = 12;
+// A browser has six connections to one host, and the page itself needs some.
+const kRunsMost = 2;
 
 export const recordings = [];  // the newest first
 
 let next = 1;
+
+// How many bytes of a pcapng file are whole blocks. A capture that is stopped ends anywhere.
+export function whole_blocks(file) {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  let at = 0;
+  while (at + kBlockLeast <= file.length) {
+    const length = view.getUint32(at + 4, true);
+    if (length < kBlockLeast || at + length > file.length) break;
+    at += length;
+  }
+  return at;
+}
 
 class Recording {
   state = 'runs';  // or why it has ended
@@ -25,7 +40,7 @@ class Recording {
 
   // Returns when the daemon has begun. Its refusal is thrown.
   async start(path, wish, changed) {
-    const reader = await open_stream(path, wish, this.#end.signal);
+    const reader = await open_stream(path, wish, kType, this.#end.signal);
     recordings.unshift(this);
     this.#read(reader).finally(changed);
   }
@@ -36,17 +51,33 @@ class Recording {
     this.#end.abort();
   }
 
+  // The whole blocks that have arrived.
+  contents() {
+    const file = new Uint8Array(this.bytes);
+    let at = 0;
+    for (const piece of this.#pieces) {
+      file.set(piece, at);
+      at += piece.length;
+    }
+    return file.subarray(0, whole_blocks(file));
+  }
+
+  get file_name() {
+    return `${this.adapter}.pcapng`;
+  }
+
   save() {
     const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob(this.#pieces, { type: kType }));
-    link.download = `${this.adapter}.pcapng`;
+    link.href = URL.createObjectURL(new Blob([this.contents()], { type: kType }));
+    link.download = this.file_name;
     link.click();
     URL.revokeObjectURL(link.href);
   }
 
   discard() {
     this.stop();
-    recordings.splice(recordings.indexOf(this), 1);
+    const at = recordings.indexOf(this);
+    if (at >= 0) recordings.splice(at, 1);
   }
 
   async #read(reader) {
@@ -70,8 +101,10 @@ class Recording {
 
 // Begins a capture, or throws the daemon's refusal.
 export async function record(adapter, path, wish, changed) {
-  if (recordings.some((each) => each.state === 'runs' && each.adapter === adapter)) {
-    throw new Refusal(`This page captures ${adapter} already: stop that capture first.`, 0);
+  const running = recordings.filter((each) => each.state === 'runs');
+  if (running.some((each) => each.adapter === adapter)) throw new Refusal(`This page captures ${adapter} already: stop that capture first.`, 0);
+  if (running.length >= kRunsMost) {
+    throw new Refusal(`This page makes ${running.length} captures already: stop one of them first, or use the line below.`, 0);
   }
   await new Recording(adapter, wish).start(path, wish, changed);
 }

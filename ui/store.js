@@ -204,7 +204,7 @@ export class Store {
   #take_motions(motions) {
     this.motions.take(motions);
     const detail = this.#details.get('/v1/motions');
-    if (detail) detail.value = motions;
+    if (detail) Object.assign(detail, { value: motions, trouble: undefined });
   }
 
   // The members of an adapter that /v1/watch sends each second, as raw counters.

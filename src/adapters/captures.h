@@ -24,7 +24,7 @@ struct CaptureWish {
 struct CaptureState : CaptureWish {
   std::uint64_t id = 0;          // never used again while the daemon runs
   std::uint64_t started_s = 0;   // since 1970
-  std::uint64_t sent_bytes = 0;  // of the file, so far
+  std::uint64_t sent_bytes = 0;  // of the file, made so far: the client may not have all of them yet
   std::uint64_t dropped = 0;     // frames for which the ring had no room
 };
 

@@ -99,6 +99,35 @@ def test_progress_and_pause(browser: Browser, bridge: Bridge) -> None:
     assert browser.button("Cancel motion").is_enabled() and browser.facts()["Memory"] == "512.0 MiB, 128.0 MiB left"
 
 
+@pytest.mark.parametrize(("phase", "told"), [
+    ("stands", "VM VM-02 does not go to host esx-02, and is paused on host esx-01 until libvirt resumes it: virsh resume VM-02"),
+    ("lost", "VM VM-02 has left host esx-01, and its connections are lost: let libvirt resume it on host esx-02, and reload its driver there (the log of pvrdmad says why)")])
+def test_a_motion_that_needs_somebody_says_what_to_do(browser: Browser, bridge: Bridge, phase: str, told: str) -> None:
+    bridge.overlay = lambda path, answer: [RUNS | {"phase": phase}] if path == "/v1/motions" else answer
+    browser.open(bridge.page, "#/motions")
+    assert browser.wait("the sentence", lambda: browser.text("main .alert-danger")) == told
+    assert browser.run("return [...document.querySelectorAll('#grid-motions tbody .bad')].map((each) => each.textContent)") == ["runs", phase]
+
+
+def test_a_vm_shows_the_motion_that_it_is_in(browser: Browser, bridge: Bridge) -> None:
+    moves = {"id": "m9", "to": "esx-02"}
+    motions = [DONE]
+
+    def moving(path: str, answer: Any) -> Any:
+        if path == "/v1/vms":
+            next(vm for vm in answer if vm["name"] == "VM-01")["motion"] = moves
+        return motions if path == "/v1/motions" else answer
+    bridge.overlay = moving
+    browser.open(bridge.page, "#/vms/VM-01/monitor")
+    browser.wait("whose motion it is", lambda: browser.text("main .alert-info") == "esx-01 leads this motion of VM-01 to esx-02, and knows its progress.")
+    assert browser.button("Cancel motion").is_enabled() and "State" not in browser.facts()
+    motions[:] = [DONE | {"id": "m9", "state": "runs", "phase": "memory"}]
+    browser.wait("this motion", lambda: browser.facts().get("Phase") == "memory")
+    assert browser.text("main .alert-info") == ""
+    bridge.overlay = lambda path, answer: [DONE] if path == "/v1/motions" else answer
+    browser.wait("the newest motion", lambda: browser.facts().get("State") == "done")
+
+
 def test_hostile_answers_change_nothing_but_texts(browser: Browser, bridge: Bridge) -> None:
     name = "<img src=x onerror=alert(1)>"
 

@@ -35,18 +35,25 @@ def test_budgets(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
         assert qps["use"] > 0 and (row["Adapter"], row["QPs"]) == ("VM-01", f"{qps['use']} of {qps['limit']}")
         total = told["totals"]["qps"]
         assert browser.facts()["QPs"].startswith(f"{total['use']} of {total['limit']}")
-        assert int(browser.facts()["Turns"]) > 0
+        browser.wait("the turns", lambda: int(browser.facts().get("Turns", 0)) > 0)
         assert browser.run("return document.querySelector('[aria-sort=descending]').innerText").startswith("Doorbells/s")
 
         def short(path: str, answer: Any) -> Any:
             if path == "/v1/budgets":
                 answer["adapters"][0]["budgets"]["cqs"] |= {"use": 95, "limit": 100}
                 answer["adapters"][0]["budgets"]["mrs"] |= {"refused": 7}
+                answer["adapters"][0]["budgets"]["commands_per_s"] |= {"use": 1, "limit": 100, "refused": 3}
             return answer
         bridge.overlay = short
-        browser.wait("what is short", lambda: browser.text(".side-content .alert-warning") == "▲ Nearly used up, or refused: VM-01: CQs, VM-01: MRs")
+        short_ones = "VM-01: Commands/s, VM-01: CQs, VM-01: MRs"
+        browser.wait("what is short", lambda: browser.text(".side-content .alert-warning") == f"▲ Nearly used up, or exceeded within the last minute: {short_ones}")
         [row] = browser.grid("Budgets")
         assert row["CQs"] == "▲ 95 of 100" and row["MRs"].startswith("▲ ") and row["MRs"].endswith("refused 7 times")
+        assert row["Commands/s"] == "▲ 1 of 100, waited 3 times"
+        browser.driver.refresh()
+        browser.wait("old refusals are no warning", lambda: browser.text(".side-content .alert-warning") == "▲ Nearly used up, or exceeded within the last minute: VM-01: CQs")
+        [row] = browser.grid("Budgets")
+        assert row["Commands/s"] == "1 of 100, waited 3 times" and row["MRs"].endswith("refused 7 times") and "▲" not in row["MRs"]
     browser.go("#/hosts/esx-02/monitor/budgets")
     assert "esx-02 knows this itself" in browser.text("main .alert-info")
 

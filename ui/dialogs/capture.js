@@ -2,7 +2,7 @@
 import { html } from '../lit.js';
 import { show } from '../dialog.js';
 import { select, text } from '../fields.js';
-import { quoted } from '../format.js';
+import { bytes, quoted, timeOfDay } from '../format.js';
 import { record } from '../recordings.js';
 import { go } from '../route.js';
 import { Table } from '../table.js';
@@ -28,6 +28,20 @@ export const new_capture = (store, adapter = store.data.adapters[0]?.name ?? '')
   commands: ({ adapter: name, filter, snaplen, count, duration }) => [`pvrdmactl capture ${quoted(name)} -w ${quoted(`${name}.pcapng`)}${filter ? ` --filter ${quoted(filter)}` : ''}${
     snaplen === '' ? '' : ` --snaplen ${snaplen}`}${count === '' ? '' : ` --count ${count}`}${duration === '' ? '' : ` --duration ${duration}`}`],
   done: () => go('captures'),
+});
+
+// The page's file, which exists nowhere else unless it was saved.
+export const discard_file = (file) => show({
+  title: `Discard ${file.file_name}`,
+  target: file.adapter,
+  ok: 'Discard',
+  danger: true,
+  of_page: true,
+  values: {},
+  body: () => html`<p>Discards the file of ${file.adapter} that was begun at ${timeOfDay(file.at_ms)}, ${bytes(file.bytes)}. If its capture runs, it is stopped.</p>`,
+  edits: () => [],
+  run: async () => file.discard(),
+  commands: () => [],
 });
 
 export const end_capture = (capture) => show({

@@ -11,9 +11,9 @@ export const kinds = { drop: 'a message is lost', duplicate: 'it comes twice', d
 const title_of = (kind) => kind[0].toUpperCase() + kind.slice(1);
 
 // What is no number is sent as it was typed, so that the daemon refuses it at its field.
-const number = (typed) => (Number.isFinite(Number(typed)) ? Number(typed) : typed);
+export const number = (typed) => (/^\d+(\.\d+)?$/.test(typed) ? Number(typed) : typed);
 
-const filled = (values) => Object.entries(values).filter(([name, value]) => name !== 'adapter' && value !== '');
+export const filled = (values) => Object.entries(values).map(([name, value]) => [name, value.trim()]).filter(([name, value]) => name !== 'adapter' && value !== '');
 
 export const inject_faults = (store, adapter = store.data.adapters[0]?.name ?? '') => show({
   title: W.injectFaults,

@@ -1,5 +1,6 @@
 // Budgets: what each adapter may use of the host, and who is busy.
 import { html } from '../lit.js';
+import { Growth } from '../growth.js';
 import { ms, percent, rate } from '../format.js';
 import { answer, bar, box, facts, section } from '../parts.js';
 import { to } from '../route.js';
@@ -11,11 +12,16 @@ const kNearly = 0.9;
 const names = { doorbells_per_s: 'Doorbells/s', commands_per_s: 'Commands/s', qps: 'QPs', cqs: 'CQs', srqs: 'SRQs', mrs: 'MRs', registered_mib: 'Registered MiB',
                 rings_mib: 'Rings MiB', mapped_mib: 'Mapped MiB' };
 
-const is_short = ({ use, limit, refused }) => refused > 0 || use > kNearly * limit;
+const refusals = new Growth();
+const key_of = (owner, name) => `${owner}/${name}`;
 
-const text_of = ({ use, limit, refused }) => `${use} of ${limit}${refused ? `, refused ${refused} times` : ''}`;
+const is_short = (owner, name, { use, limit }) => use > kNearly * limit || refusals.is_recent(key_of(owner, name), Date.now());
 
-const cell = (budget) => html`${bar(budget.use, budget.limit)}${is_short(budget) ? html`<span class="warn">▲ ${text_of(budget)}</span>` : text_of(budget)}`;
+// Rates refuse nothing: what exceeds one waits.
+const text_of = (name, { use, limit, refused }) => `${use} of ${limit}${refused ? `, ${name.endsWith('_per_s') ? 'waited' : 'refused'} ${refused} times` : ''}`;
+
+const cell = (owner, name, budget) => html`${bar(budget.use, budget.limit)}${
+  is_short(owner, name, budget) ? html`<span class="warn">▲ ${text_of(name, budget)}</span>` : text_of(name, budget)}`;
 
 export function budgets(store) {
   return html`${section('Budgets: limits and who is busy')}
@@ -25,19 +31,21 @@ export function budgets(store) {
 
 function draw(store, { adapters, totals }) {
   const known = Object.keys(names).filter((name) => adapters.some((adapter) => name in adapter.budgets));
+  const told = [...adapters.map((adapter) => [adapter.name, adapter.budgets]), ['', totals]];
+  refusals.update(told.flatMap(([owner, of_it]) => Object.entries(of_it).map(([name, { refused }]) => [key_of(owner, name), refused])), Date.now());
   const rate_of = ({ name }) => store.data.adapters.find((adapter) => adapter.name === name)?.rate;
   const columns = [
     { key: 'adapter', title: W.adapter, value: (row) => row.name, cell: (row) => html`<a tabindex="-1" href=${to('vms', row.name, 'monitor')}>${row.name}</a>` },
     { key: 'rate', title: 'Throughput', value: (row) => rate_of(row) ?? '', cell: (row) => rate(rate_of(row)), number: true },
-    ...known.map((name) => ({ key: name, title: names[name], value: (row) => row.budgets[name].use, cell: (row) => cell(row.budgets[name]) })),
+    ...known.map((name) => ({ key: name, title: names[name], value: (row) => row.budgets[name].use, cell: (row) => cell(row.name, name, row.budgets[name]) })),
   ];
   const grid = table('budgets', columns, { label: W.budgets, key: (row) => row.name, empty: 'This host serves no adapter.' });
   if (grid.sort_key === null) Object.assign(grid, { sort_key: 'doorbells_per_s', descending: true });
-  const tight = adapters.flatMap((adapter) => known.filter((name) => is_short(adapter.budgets[name])).map((name) => `${adapter.name}: ${names[name]}`));
-  return html`${tight.length ? box('warning', `▲ Nearly used up, or refused: ${tight.join(', ')}`) : ''}
+  const tight = adapters.flatMap((adapter) => known.filter((name) => is_short(adapter.name, name, adapter.budgets[name])).map((name) => `${adapter.name}: ${names[name]}`));
+  return html`${tight.length ? box('warning', `▲ Nearly used up, or exceeded within the last minute: ${tight.join(', ')}`) : ''}
     ${grid.draw(adapters)}
     ${section('All adapters together')}
-    ${facts(Object.keys(names).filter((name) => name in totals).map((name) => [names[name], html`${cell(totals[name])} (${percent(totals[name].use, totals[name].limit)})`]))}`;
+    ${facts(Object.keys(names).filter((name) => name in totals).map((name) => [names[name], html`${cell('', name, totals[name])} (${percent(totals[name].use, totals[name].limit)})`]))}`;
 }
 
 // A long turn keeps all adapters waiting.

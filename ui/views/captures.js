@@ -1,6 +1,6 @@
 // Captures: those that run on this host, and the files that this page has.
 import { html } from '../lit.js';
-import { end_capture, new_capture } from '../dialogs/capture.js';
+import { discard_file, end_capture, new_capture } from '../dialogs/capture.js';
 import { bytes, timeOfDay } from '../format.js';
 import { answer, button, section, title } from '../parts.js';
 import { recordings } from '../recordings.js';
@@ -13,7 +13,7 @@ const running = [
   { key: 'adapter', title: W.adapter, value: (capture) => capture.adapter, cell: (capture) => html`<a tabindex="-1" href=${to('vms', capture.adapter)}>${capture.adapter}</a>` },
   { key: 'filter', title: 'Filter', value: (capture) => capture.filter || 'all messages' },
   { key: 'since', title: W.since, value: (capture) => timeOfDay(capture.started_s * 1000) },
-  { key: 'sent', title: 'Sent', value: (capture) => capture.sent_bytes, cell: (capture) => bytes(capture.sent_bytes), number: true },
+  { key: 'sent', title: 'Size so far', value: (capture) => capture.sent_bytes, cell: (capture) => bytes(capture.sent_bytes), number: true },
   { key: 'dropped', title: 'Dropped frames', value: (capture) => capture.dropped, number: true },
 ];
 
@@ -41,7 +41,6 @@ function draw_running(store, list) {
 function draw_files() {
   const grid = table('capture-files', files, { label: 'Files of this page', key: (file) => file.id, empty: 'Files stay here until they are discarded or the page is left.' });
   const chosen = grid.chosen(recordings);
-  const then = (run) => () => { run(); Table.changed(); };
   return grid.draw(recordings, chosen ? html`${button('Save', () => chosen.save(), chosen.bytes ? '' : ' ')}
-    ${button('Stop', then(() => chosen.stop()), chosen.state === 'runs' ? '' : ' ')}${button('Discard', then(() => chosen.discard()))}` : '');
+    ${button('Stop', () => { chosen.stop(); Table.changed(); }, chosen.state === 'runs' ? '' : ' ')}${button('Discard', () => discard_file(chosen))}` : '');
 }

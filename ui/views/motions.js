@@ -13,22 +13,40 @@ const kPath = '/v1/motions';
 const parts = [['freeze_us', 'stopping the adapter'], ['pages_us', 'showing written pages to QEMU'], ['state_us', "the adapter's state"],
                ['memory_us', 'the last memory'], ['commit_us', 'commit in the store'], ['go_on_us', 'starting the VM there']];
 
+// Phases of a motion of libvirt's in which somebody has to act, and what: pvrdmactl's sentences.
+const stuck = {
+  stands: ({ vm, from, to }) => `VM ${vm} does not go to host ${to}, and is paused on host ${from} until libvirt resumes it: virsh resume ${vm}`,
+  lost: ({ vm, from, to }) => `VM ${vm} has left host ${from}, and its connections are lost: let libvirt resume it on host ${to}, and reload its driver there (the log of pvrdmad says why)`,
+};
+const to_act = (motion) => (motion.state === 'runs' && Object.hasOwn(stuck, motion.phase) ? stuck[motion.phase](motion) : '');
+
 const colours = { done: 'good', failed: 'bad' };
-const colour = ({ state }) => colours[state] ?? '';
+const colour = (motion) => (to_act(motion) ? 'bad' : colours[motion.state] ?? '');
 
 const moved = (motion) => (motion.state === 'done' ? motion.ram_bytes : motion.ram_bytes - motion.remaining_bytes);
 
 const progress = (motion) => html`${bar(moved(motion), motion.ram_bytes)}${percent(moved(motion), motion.ram_bytes)}`;
 
-// The newest motion of the VM that began on this host; undefined: there is none, or it is not known yet.
-export const motion_of = (store, vm) => store.detail(kPath).value?.find((motion) => motion.vm === vm);
+// What is known here of the VM's motion: the one under way, or else the newest one that began on this host.
+export function motion_part(store, vm) {
+  return answer(store.detail(kPath), (list) => {
+    const motion = list.find((each) => (vm.motion ? each.id === vm.motion.id : each.vm === vm.name));
+    if (motion) return motion_detail(store, motion);
+    if (!vm.motion) return '';
+    return box('info', `${vm.host} leads this motion of ${vm.name} to ${vm.motion.to}, and knows its progress.`,
+               cancel_button(store, { vm: vm.name, from: vm.host, to: vm.motion.to }));
+  });
+}
+
+const cancel_button = (store, motion) => button('Cancel motion', () => cancel_motion(motion), store.cannot_edit);
 
 const columns = [
   { key: 'vm', title: 'VM', value: (motion) => motion.vm, cell: (motion) => html`<a tabindex="-1" href=${to('vms', motion.vm)}>${motion.vm}</a>` },
   { key: 'from', title: W.from, value: (motion) => motion.from },
   { key: 'to', title: W.to, value: (motion) => motion.to },
   { key: 'state', title: W.state, value: (motion) => motion.state, cell: (motion) => html`<span class=${colour(motion)}>${motion.state}</span>` },
-  { key: 'phase', title: W.phase, value: (motion) => (motion.state === 'runs' ? motion.phase : '--') },
+  { key: 'phase', title: W.phase, value: (motion) => (motion.state === 'runs' ? motion.phase : '--'),
+    cell: (motion) => (motion.state === 'runs' ? html`<span class=${colour(motion)}>${motion.phase}</span>` : '--') },
   { key: 'progress', title: W.progress, value: (motion) => percent(moved(motion), motion.ram_bytes), cell: progress },
   { key: 'since', title: W.since, value: (motion) => motion.since },
   { key: 'pause', title: W.pause, value: (motion) => (motion.state === 'done' ? motion.pause_us / 1000 : ''), number: true,
@@ -46,11 +64,12 @@ export function motions(store) {
     })}`;
 }
 
-// What the motion does, or what came of it. A VM's page shows it, too.
-export const motion_detail = (store, motion) => html`<section class="detail" aria-label="Motion of ${motion.vm}">
+// What the motion does, or what came of it.
+const motion_detail = (store, motion) => html`<section class="detail" aria-label="Motion of ${motion.vm}">
   <h3 class="section-title">${motion.vm}: ${motion.from} → ${motion.to}</h3>
   ${motion.error ? box(motion.state === 'failed' ? 'danger' : 'warning', motion.error) : ''}
-  ${motion.state === 'runs' ? button('Cancel motion', () => cancel_motion(motion), store.cannot_edit) : ''}
+  ${to_act(motion) ? box('danger', to_act(motion)) : ''}
+  ${motion.state === 'runs' ? cancel_button(store, motion) : ''}
   ${facts([[W.state, motion.state], ...(motion.state === 'runs' ? [[W.phase, motion.phase]] : []), [W.since, motion.since],
            [W.progress, progress(motion)], [W.memory, `${bytes(motion.ram_bytes)}, ${bytes(motion.remaining_bytes)} left`],
            ["The adapter's pages", bytes(motion.page_bytes)], ["The adapter's state", bytes(motion.state_bytes)],

@@ -7,7 +7,7 @@ import { memory, rate } from '../format.js';
 import { answer, box, button, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
-import { motion_detail, motion_of } from './motions.js';
+import { motion_part } from './motions.js';
 import { vm_monitor } from './vm_monitor.js';
 import { power } from './vms.js';
 
@@ -36,8 +36,7 @@ export function vm(store, name, [tab = 'summary']) {
 }
 
 function monitor(store, shown, adapter) {
-  const motion = motion_of(store, shown.name);
-  return html`${motion ? motion_detail(store, motion) : ''}
+  return html`${motion_part(store, shown)}
     ${adapter ? vm_monitor(store, adapter) : html`<p class="empty">${shown.adapter ? `${shown.host} serves this adapter and knows its traffic.` : 'The VM has no PVRDMA adapter.'}</p>`}`;
 }
 

@@ -99,10 +99,14 @@ class Bridge(Block):
             passed = {name: value for name, value in request.headers.items() if name.lower() not in ("accept-encoding", "content-length")}
             upstream.request(request.command, request.path, body or None, passed)
             answer = upstream.getresponse()
-            if answer.getheader("Content-Type", "") in _STREAMS:
+            is_stream = answer.getheader("Content-Type", "") in _STREAMS
+            if is_stream and trouble == "cut":
+                request.close_connection = True  # before the head
+                return
+            if is_stream and trouble == "":
                 self._pass_stream(request, answer)
                 return
-            status, data = answer.status, answer.read()
+            status, data = answer.status, b"" if is_stream else answer.read()
         except OSError:
             request.close_connection = True  # as a forwarded port does: the connection just ends
             return
@@ -120,7 +124,7 @@ class Bridge(Block):
         request.send_response(status)
         for name, value in answer.getheaders():
             if name.lower() not in ("content-length", "connection", "transfer-encoding"):
-                request.send_header(name, value)
+                request.send_header(name, "text/html" if trouble == "other" and name.lower() == "content-type" else value)
         request.send_header("Content-Length", str(len(data)))
         request.end_headers()
         with suppress(OSError):  # the page has left
