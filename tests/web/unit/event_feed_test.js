@@ -52,6 +52,25 @@ test('another process of the daemon begins anew', async () => {
   equal(numbers_of(feed), [1, 2]);
 });
 
+test('what happens while it reads is read, too', async () => {
+  const numbers = [1];
+  const answer = daemon(numbers);
+  let answered;
+  const late = new Promise((done) => { answered = done; });
+  const feed = new EventFeed(async (path) => {
+    const page = await answer(path);
+    await late;
+    return page;
+  });
+  const first = feed.read();
+  await Promise.resolve();
+  numbers.push(2);
+  feed.read();
+  answered();
+  await first;
+  equal(numbers_of(feed), [1, 2]);
+});
+
 test('a refusal leaves what is there', async () => {
   let refuses = false;
   const answer = daemon([1]);
