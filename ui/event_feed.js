@@ -16,20 +16,25 @@ export class EventFeed {
   #boot = '';
   #last = 0;
   #round = null;  // the request that is under way
+  #again = false;  // what came after it began may be missing
 
   constructor(ask = get) {
     this.#get = ask;
   }
 
-  // Reads what is new. One request at a time.
+  // Reads what is new. One request at a time: a call while one is under way makes it ask again, because its answer may be older.
   async read() {
+    this.#again = this.#round !== null;
     this.#round ??= this.#read_all().finally(() => { this.#round = null; });
     return this.#round;
   }
 
   async #read_all() {
     try {
-      for (let more = true; more;) more = this.#take(await this.#get(`/v1/events?after=${this.#last}&limit=${kPage}`));
+      for (let more = true; more;) {
+        this.#again = false;
+        more = this.#take(await this.#get(`/v1/events?after=${this.#last}&limit=${kPage}`)) || this.#again;
+      }
       this.loaded = true;
       this.trouble = '';
     } catch (error) {

@@ -191,11 +191,12 @@ export class Store {
 
   // An event of /v1/watch.
   #told(event, data) {
-    if (!this.data || !this.live) return;
+    if (!this.data) return;
+    if (event === 'motions') this.#take_motions(data);  // also while the requests fail: it comes only once
+    if (!this.live) return this.#changed();
     if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
     else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
-    else if (event === 'motions') this.#take_motions(data);
     else if (event === 'events' && this.feed.loaded) this.feed.read().then(this.#changed);
     else if (event === 'changed') this.refresh();
     this.#changed();

@@ -32,20 +32,30 @@ export function topology_of({ hosts, dvs, vms, cluster }, paths) {
     }
   }
   const self = hosts.find((host) => host.self)?.name;
+  const counts = counts_of(paths);
+  const lanes = new Set(cluster?.tcp.peers.filter((peer) => peer.lanes_up > 0).map((peer) => peer.host));
   for (const host of hosts) {
     box('hosts', host.name, host.name, host.alive ? 'alive' : 'not alive', ['hosts', host.name]);
-    if (host.name !== self) link(`hosts/${self}`, `hosts/${host.name}`, path_to(host, cluster, paths));
+    if (self && host.name !== self) link(`hosts/${self}`, `hosts/${host.name}`, path_to(host.name, counts, lanes));
   }
   return { columns, links };
 }
 
-// What most connections to the host take; without any, what they would: TCP if lanes to it are up.
-function path_to(host, cluster, paths) {
+// How many connections take each path, for each host: Map of Maps.
+function counts_of(paths) {
   const counts = new Map();
-  for (const { path, peer_host: peer } of paths) if (peer === host.name) counts.set(path, (counts.get(path) ?? 0) + 1);
-  const [most] = [...counts].sort((a, b) => b[1] - a[1]);
+  for (const { path, peer_host: peer } of paths) {
+    if (!counts.has(peer)) counts.set(peer, new Map());
+    counts.get(peer).set(path, (counts.get(peer).get(path) ?? 0) + 1);
+  }
+  return counts;
+}
+
+// What most connections to the host take; without any, what they would: TCP if lanes to it are up.
+function path_to(host, counts, lanes) {
+  const [most] = [...counts.get(host) ?? []].sort((a, b) => b[1] - a[1]);
   if (most) return most[0];
-  return cluster?.tcp.peers.some((peer) => peer.host === host.name && peer.lanes_up > 0) ? 'tcp' : 'none';
+  return lanes.has(host) ? 'tcp' : 'none';
 }
 
 // The boxes of a column that are drawn, and how many are not.

@@ -321,7 +321,9 @@ inline constexpr auto kObject<adapters::CaptureState> = record(
     field("snaplen", &adapters::CaptureState::snap_bytes),
     field("count", &adapters::CaptureState::frames_max), field("duration", &adapters::CaptureState::seconds),
     field("started_s", &adapters::CaptureState::started_s).noted(R"("description": "In seconds since 1970")"),
-    field("sent_bytes", &adapters::CaptureState::sent_bytes).noted(R"("description": "Of the file, so far")"),
+    field("sent_bytes", &adapters::CaptureState::sent_bytes)
+        .noted(
+            R"("description": "Bytes of the file that are made so far; the client may not have all of them yet")"),
     field("dropped", &adapters::CaptureState::dropped)
         .noted(R"("description": "Frames that came faster than the reader took them")"));
 

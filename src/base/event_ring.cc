@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <fmt/format.h>
+#include <span>
 #include <utility>
 
 #include "base/clean_text.h"
@@ -15,8 +15,40 @@ namespace {
 
 constinit EventRing newest_events;
 
-bool is_of_guests(Type type) {
-  return type == Type::kPower || type == Type::kAdapter;
+// A part of the slots.
+struct Part {
+  std::size_t begin;
+  std::size_t end;
+};
+
+Part part_of(Type type) {
+  constexpr std::size_t kOperators = EventRing::kOfGuests;
+  constexpr std::size_t kRest = kOperators + EventRing::kOfOperators;
+  switch (type) {
+    case Type::kAdapter:
+    case Type::kPower:
+      return {0, kOperators};
+    case Type::kEdit:
+    case Type::kFault:
+    case Type::kMotion:
+      return {kOperators, kRest};
+    case Type::kCertificate:
+    case Type::kHost:
+    case Type::kLink:
+    case Type::kPath:
+    case Type::kShard:
+    case Type::kStore:
+      break;
+  }
+  return {kRest, EventRing::kSlots};
+}
+
+// The longest beginning of at most this many bytes that does not split a UTF-8 character.
+std::string_view beginning_of(std::string_view text, std::size_t bytes) {
+  const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) >> 6) == 0b10; };
+  std::size_t end = bytes;
+  while (end > 0 && bytes - end < 3 && continues(end)) --end;
+  return text.substr(0, end);
 }
 
 // FNV-1a. Two subjects with the same hash only share their slots.
@@ -56,8 +88,12 @@ void tell_formatted(log::Level level, const Subject& subject, fmt::string_view f
 
 template <std::size_t kBytes>
 void EventRing::Text<kBytes>::assign(std::string_view from) {
-  count = static_cast<std::uint16_t>(std::min(from.size(), kBytes));
-  std::memcpy(bytes.data(), from.data(), count);
+  constexpr std::string_view kCut = "…";
+  const bool is_cut = from.size() > kBytes;
+  if (is_cut) from = beginning_of(from, kBytes - kCut.size());
+  auto end = std::ranges::copy(from, bytes.begin()).out;
+  if (is_cut) end = std::ranges::copy(kCut, end).out;
+  count = static_cast<std::uint16_t>(end - bytes.begin());
 }
 
 template <std::size_t kBytes>
@@ -65,27 +101,38 @@ std::string EventRing::Text<kBytes>::clean() const {
   return clean_text({bytes.data(), count});
 }
 
-std::size_t EventRing::choose_slot(Type type, std::uint64_t subject) const {
-  const std::size_t begin = is_of_guests(type) ? 0 : kOfGuests;
-  const std::size_t end = is_of_guests(type) ? kOfGuests : kSlots;
-  std::size_t oldest = begin;
-  std::size_t oldest_own = end;
+std::size_t EventRing::take_slot(Type type, std::uint64_t subject, std::uint64_t sequence) {
+  const Part part = part_of(type);
+  const auto is_before = [](const Place& a, const Place& b) {
+    return a.held != b.held ? a.held > b.held : a.sequence < b.sequence;
+  };
   std::size_t own = 0;
-  for (std::size_t i = begin; i < end; ++i) {
+  std::size_t oldest_own = part.end;
+  std::size_t chosen = part.begin;  // unused, or the oldest of the subject with the most
+  for (std::size_t i = part.begin; i < part.end; ++i) {
     const Place& place = places_[i];
-    if (place.sequence < places_[oldest].sequence) oldest = i;
+    const bool is_used = places_[chosen].sequence != 0;
+    if (is_used && (place.sequence == 0 || is_before(place, places_[chosen]))) chosen = i;
     if (place.sequence == 0 || place.subject != subject) continue;
     ++own;
-    if (oldest_own == end || place.sequence < places_[oldest_own].sequence) oldest_own = i;
+    if (oldest_own == part.end || place.sequence < places_[oldest_own].sequence) oldest_own = i;
   }
-  return own < kOfOneObject ? oldest : oldest_own;
+  if (own >= kOfOneObject) chosen = oldest_own;
+  const std::uint64_t given_up = std::exchange(places_[chosen], {sequence, subject, 0}).subject;
+  const auto places = std::span(places_).subspan(part.begin, part.end - part.begin);
+  for (const std::uint64_t each : {given_up, subject}) {
+    const auto held = static_cast<std::size_t>(std::ranges::count(places, each, &Place::subject));
+    for (Place& place : places) {
+      if (place.subject == each) place.held = held;
+    }
+  }
+  return chosen;
 }
 
 void EventRing::append(log::Level level, const Subject& subject, std::string_view text) noexcept {
   const std::uint64_t hash = hash_of(subject);
   const std::lock_guard lock(mutex_);
-  const std::size_t index = choose_slot(subject.type, hash);
-  places_[index] = {++last_, hash};
+  const std::size_t index = take_slot(subject.type, hash, ++last_);
   Slot& slot = slots_[index];
   slot.at_ms = now_ms();
   slot.level = level;
@@ -97,7 +144,6 @@ void EventRing::append(log::Level level, const Subject& subject, std::string_vie
 }
 
 std::uint64_t EventRing::last() const {
-  const std::lock_guard lock(mutex_);
   return last_;
 }
 

@@ -1,13 +1,17 @@
 // EventRing: the newest events, each with a number, in memory that is never allocated.
 //
-// Guests can cause events of some types. These have half of the slots, so that guests never displace other
-// events. Within each half the events of one type about one object have at most kOfOneObject slots, so that
-// one object, for instance the VM of a hostile guest, does not displace those of the others.
+// The slots have three parts, by the types of events: what guests can cause, what operators and motions
+// cause, and the rest. Events of one part never displace those of another. Within a part the events of one
+// type about one object have at most kOfOneObject slots. If the part is full, the object with the most events
+// gives up its oldest. So a few objects, for instance the VMs of a hostile tenant, do not displace the
+// events of the others.
 //
-// Thread: any. append() waits at most while another thread copies one event.
+// Thread: any. append() waits at most while other threads look through the events' numbers or copy one
+// event. last() waits for nothing.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -40,9 +44,10 @@ class EventRing {
  public:
   static constexpr std::size_t kSlots = 1024;
   static constexpr std::size_t kOfGuests = kSlots / 2;
+  static constexpr std::size_t kOfOperators = kSlots / 4;
   static constexpr std::size_t kOfOneObject = 32;
   static constexpr std::size_t kNameBytes = 64;
-  static constexpr std::size_t kTextBytes = 512;  // the rest is cut off
+  static constexpr std::size_t kTextBytes = 1024;  // of a longer one the end is replaced by "…"
 
   void append(log::Level level, const Subject& subject, std::string_view text) noexcept;
 
@@ -65,6 +70,7 @@ class EventRing {
   struct Place {
     std::uint64_t sequence;
     std::uint64_t subject;  // hash of type, kind and object
+    std::size_t held;       // how many places have this subject
   };
   struct Slot {
     std::uint64_t at_ms;
@@ -76,10 +82,11 @@ class EventRing {
     Text<kTextBytes> text;
   };
 
-  std::size_t choose_slot(Type type, std::uint64_t subject) const;
+  // Returns the index of the slot for a new event, whose place now has this number and subject.
+  std::size_t take_slot(Type type, std::uint64_t subject, std::uint64_t sequence);
 
   mutable std::mutex mutex_;
-  std::uint64_t last_ = 0;
+  std::atomic<std::uint64_t> last_ = 0;  // changes only with the mutex held
   std::array<Place, kSlots> places_{};
   std::array<Slot, kSlots> slots_{};
 };

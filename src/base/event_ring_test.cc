@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace pvrdma::events {
 namespace {
@@ -93,8 +94,31 @@ TEST_F(EventRingTest, AllGuestsTogetherDisplaceNoEventOfAnotherSource) {
   EXPECT_EQ(page.events[1].type, Type::kEdit);
 }
 
+TEST_F(EventRingTest, EditsMotionsAndFaultsDisplaceNoEventOfAnotherSource) {
+  const std::vector others{Type::kCertificate, Type::kHost,  Type::kLink,
+                           Type::kPath,        Type::kPower, Type::kStore};
+  for (const Type type : others) append(type, "another");
+  for (int vm = 0; vm < 1000; ++vm) {
+    for (const Type type : {Type::kEdit, Type::kFault, Type::kMotion}) append(type, fmt::format("VM-{}", vm));
+  }
+  EXPECT_EQ(held("another"), others.size());
+  EXPECT_EQ(ring_->page(0, kAll).events.size(), EventRing::kOfOperators + others.size());
+}
+
+TEST_F(EventRingTest, AFewNoisyObjectsTogetherDisplaceNoOther) {
+  append(Type::kPower, "quiet");
+  for (int i = 0; i < 100; ++i) {
+    for (int vm = 0; vm < 40; ++vm) append(Type::kPower, fmt::format("noisy-{}", vm));
+  }
+  EXPECT_EQ(held("quiet"), 1U);
+  for (int i = 0; i < 5; ++i) append(Type::kPower, "late");
+  EXPECT_EQ(held("late"), 5U);
+  EXPECT_EQ(held("quiet"), 1U);
+  EXPECT_EQ(ring_->page(0, kAll).events.size(), EventRing::kOfGuests);
+}
+
 TEST_F(EventRingTest, WithoutRoomTheOldestGoes) {
-  constexpr std::size_t kRoom = EventRing::kSlots - EventRing::kOfGuests;
+  constexpr std::size_t kRoom = EventRing::kOfOperators;
   for (std::size_t i = 0; i <= kRoom; ++i) append(Type::kMotion, fmt::format("VM-{}", i));
   const Page page = ring_->page(0, kAll);
   ASSERT_EQ(page.events.size(), kRoom);
@@ -112,11 +136,31 @@ TEST_F(EventRingTest, TextsOfStrangersAreHarmlessAndBounded) {
   EXPECT_EQ(ring_->page(1, kAll).events.at(0).object.size(), EventRing::kNameBytes);
 }
 
+TEST_F(EventRingTest, ACutTextEndsWithAnEllipsisAndWithoutHalfACharacter) {
+  const std::string longest(EventRing::kTextBytes, 'a');
+  append(Type::kMotion, "VM-01", longest);
+  append(Type::kMotion, "VM-01", longest + "a");
+  for (const std::string begin : {"", "a", "aa", "aaa"}) {
+    std::string text = begin;
+    while (text.size() <= EventRing::kTextBytes) text += "𝄞";
+    append(Type::kMotion, "VM-01", text);
+  }
+  const Page page = ring_->page(0, kAll);
+  EXPECT_EQ(page.events.at(0).text, longest);
+  EXPECT_EQ(page.events.at(1).text, longest.substr(3) + "…");
+  for (std::size_t i = 2; i < page.events.size(); ++i) {
+    const std::string& text = page.events[i].text;
+    EXPECT_EQ(text.find("\\x"), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with("𝄞…"));
+    EXPECT_GT(text.size(), EventRing::kTextBytes - 7);
+    EXPECT_LE(text.size(), EventRing::kTextBytes);
+  }
+}
+
 TEST_F(EventRingTest, ReadersAndWritersMayMeet) {
   std::thread writer([this] {
     for (int i = 0; i < 20'000; ++i) append(Type::kMotion, i % 2 == 0 ? "VM-01" : "VM-02", "moves");
   });
-  std::uint64_t seen = 0;
   std::uint64_t after = 0;
   while (after < 20'000) {
     const Page page = ring_->page(after, 7);
@@ -126,11 +170,15 @@ TEST_F(EventRingTest, ReadersAndWritersMayMeet) {
       EXPECT_EQ(event.object, event.sequence % 2 == 1 ? "VM-01" : "VM-02");
     }
     EXPECT_EQ(page.last - after, page.events.size() + page.lost);
-    seen += page.events.size() + page.lost;
     after = page.last;
   }
   writer.join();
-  EXPECT_EQ(seen, 20'000U) << "each event was told or counted as lost";
+  const Page held = ring_->page(0, kAll);
+  ASSERT_EQ(held.events.size(), 2 * EventRing::kOfOneObject) << "both objects alternate";
+  EXPECT_EQ(held.lost, 20'000 - held.events.size());
+  std::uint64_t expected = 20'000 - held.events.size();
+  for (const Event& event : held.events) EXPECT_EQ(event.sequence, ++expected);
+  EXPECT_EQ(ring_->page(20'000 - held.events.size(), kAll).lost, 0U);
 }
 
 TEST(Tell, PutsTheSentenceIntoTheRing) {

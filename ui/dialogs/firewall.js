@@ -14,7 +14,12 @@ export function edit_firewall(store, host) {
     const wanted = any ? old.allowed : listed(allowed);
     const added = wanted.filter((each) => !old.allowed.includes(each));
     const removed = old.allowed.filter((each) => !wanted.includes(each));
-    return { wanted, added, removed, flags: enabled !== old.enabled || any !== old.allow_all };
+    return { added, removed, flags: enabled !== old.enabled || any !== old.allow_all };
+  };
+  // The daemon takes the whole list: what others changed since the dialog was opened stays.
+  const merged = ({ added, removed }) => {
+    const now = store.data.hosts.find(({ name }) => name === host.name)?.ruleset.allowed ?? old.allowed;
+    return [...now.filter((each) => !removed.includes(each)), ...added.filter((each) => !now.includes(each))];
   };
   show({
     title: `${W.edit} ${W.firewall}`,
@@ -26,9 +31,9 @@ export function edit_firewall(store, host) {
       ${lines(dialog, 'allowed', W.allowedIps, { disabled: dialog.values.allow_all, note: 'addresses and networks such as 10.0.0.0/24, one a line' })}
       ${dialog.values.enabled ? nothing : warning(store, host)}`,
     edits: (values) => {
-      const { wanted, added, removed, flags } = changes(values);
+      const { added, removed, flags } = changes(values);
       const networks = added.length + removed.length > 0;
-      const body = { ...(flags ? { enabled: values.enabled, allow_all: values.allow_all } : {}), ...(networks ? { allowed: wanted } : {}) };
+      const body = { ...(flags ? { enabled: values.enabled, allow_all: values.allow_all } : {}), ...(networks ? { allowed: merged({ added, removed }) } : {}) };
       return flags || networks ? [{ method: 'PATCH', path: ruleset, body, at: 'allowed' }] : [];
     },
     commands: (values) => {

@@ -44,8 +44,10 @@ export function connections(store, [adapter]) {
 }
 
 function by_adapter(store, list) {
+  const connections = new Map(store.data.adapters.map(({ name }) => [name, []]));
+  for (const each of list) connections.get(each.adapter)?.push(each);
   const rows = store.data.adapters.map(({ name, objects }) => {
-    const own = list.filter((each) => each.adapter === name);
+    const own = connections.get(name);
     return { name, qps: objects.qps, connected: own.length, paths: distinct(own.map(({ path }) => path_word(path))).join(', ') };
   });
   const columns = [

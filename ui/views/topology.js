@@ -75,7 +75,7 @@ function draw_box({ id, label, note, address }, { x, y }, near, activate) {
   const far = near !== null && !near.has(id);
   const cut = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
   return svg`<a href=${to(...address)} class="topology-box ${far ? 'far' : ''}" aria-label="${label}, ${note}"
-      @focusin=${activate(id)} @focusout=${activate('')} @pointerenter=${activate(id)} @pointerleave=${activate('')}>
+      @focusin=${activate(id)} @focusout=${activate('')} @pointerenter=${activate(id)} @pointerleave=${activate('')} @click=${() => { active = ''; }}>
     <title>${label}, ${note}</title>
     <rect x=${x} y=${y} width=${kBoxWidthPx} height=${kBoxHeightPx} rx="3"></rect>
     <text x=${x + 8} y=${y + 15}>${cut(label)}</text>

@@ -212,6 +212,22 @@ test('a firewall with any number of networks is one edit', async () => {
   equal(sent.map(({ method, path, body }) => [method, path, body]), [['PATCH', '/v1/hosts/esx-01/rulesets/pvrdma', { allowed: networks }]]);
 });
 
+test('a firewall edit keeps what others changed while the dialog was open', async () => {
+  const opened = host('esx-01');
+  opened.ruleset.allowed = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
+  const { store } = stage({ hosts: [opened] });
+  let sent = [];
+  store.edit = async (_, __, edits) => { sent = edits; };
+  edit_firewall(store, opened);
+  type('allowed', '10.0.0.2\n10.0.0.3\n10.0.0.4');
+  const newer = host('esx-01');
+  newer.ruleset.allowed = ['10.0.0.1', '10.0.0.3', '10.0.0.5'];
+  store.data.hosts = [newer];
+  await click('OK');
+  await ended();
+  equal(sent.map(({ body }) => body), [{ allowed: ['10.0.0.3', '10.0.0.5', '10.0.0.4'] }]);
+});
+
 test('a refusal stands at its field only if it is about one', () => {
   const values = { name: '', allowed: '', address: '', native_peers: '' };
   const [named, other] = [{ at: 'name' }, { at: 'allowed' }];

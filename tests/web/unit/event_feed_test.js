@@ -52,6 +52,25 @@ test('another process of the daemon begins anew', async () => {
   equal(numbers_of(feed), [1, 2]);
 });
 
+test('what happens while it reads is read, too', async () => {
+  const numbers = [1];
+  const answer = daemon(numbers);
+  let answered;
+  const late = new Promise((done) => { answered = done; });
+  const feed = new EventFeed(async (path) => {
+    const page = await answer(path);
+    await late;
+    return page;
+  });
+  const first = feed.read();
+  await Promise.resolve();
+  numbers.push(2);
+  feed.read();
+  answered();
+  await first;
+  equal(numbers_of(feed), [1, 2]);
+});
+
 test('a refusal leaves what is there', async () => {
   let refuses = false;
   const answer = daemon([1]);
@@ -73,4 +92,22 @@ test('motions that run or begin later are tasks', () => {
   equal(tasks.list, [
     { title: 'Migrate', target: 'VM-01 → esx-02', at_ms: 5, state: 'refused', trouble: 'no memory' },
     { title: 'Migrate', target: 'VM-01 → esx-02', at_ms: 9, state: 'done', trouble: undefined }]);
+});
+
+test('a running motion that the daemon no longer lists has ended', () => {
+  const tasks = new MotionTasks();
+  tasks.take([{ id: 'now', vm: 'VM-01', to: 'esx-02', state: 'runs', error: '' }], 5);
+  tasks.take([], 9);
+  equal(tasks.list.map(({ state, trouble }) => [state, trouble]), [['ended', 'The daemon no longer lists it: see where the VM is.']]);
+});
+
+test('only the newest ended motions are kept, and the others do not come back', () => {
+  const tasks = new MotionTasks();
+  tasks.take([], 1);
+  const motions = Array.from({ length: 50 }, (_, at) => ({ id: `m${at}`, vm: `VM-${at}`, to: 'esx-02', state: 'done', error: '' }));
+  tasks.take(motions, 2);
+  const kept = tasks.list.map(({ target }) => target);
+  equal([kept.length, kept[0], kept[19]], [20, 'VM-30 → esx-02', 'VM-49 → esx-02']);
+  tasks.take(motions, 3);
+  equal(tasks.list.map(({ target, at_ms }) => [target, at_ms]), kept.map((target) => [target, 2]));
 });

@@ -30,6 +30,11 @@ test('a path between hosts is what most connections take, or what they would', (
         [['hosts/esx-02', 'hca'], ['hosts/esx-03', 'none']]);
 });
 
+test('without this host there is no path', () => {
+  const without = { ...data, hosts: [host('esx-02'), host('esx-03')], cluster: null };
+  equal(topology_of(without, []).links.filter(({ kind }) => kind !== 'network'), []);
+});
+
 test('a VM is linked with its hosts through the switch, not with other VMs', () => {
   equal([...linked_with('vms/VM-01', topology_of(data, []))].sort(),
         ['hosts/esx-01', 'port-groups/DSwitch/Net', 'switches/DSwitch', 'uplinks/DSwitch/esx-01/uplink1', 'vms/VM-01']);
