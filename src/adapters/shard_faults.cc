@@ -92,14 +92,19 @@ Result<void> ShardFaults::remove(std::optional<std::uint64_t> id) {
       },
       "removing faults");
   std::size_t count = 0;
+  Result<void> all_answered;
   for (const auto& of_shard : removed) {
-    if (!of_shard) return Failure(of_shard.error());
+    if (!of_shard) {
+      if (all_answered) all_answered = Failure(of_shard.error());
+      continue;
+    }
     for (const Removed& each : *of_shard) {
       events::tell(log::Level::kInfo, fault_of(each.adapter), "adapter {}: fault {} is removed", each.adapter,
                    each.fault);
     }
     count += of_shard->size();
   }
+  if (!all_answered) return all_answered;
   if (id && count == 0) return Failure(no_such("fault", std::to_string(*id), "fault"));
   return {};
 }

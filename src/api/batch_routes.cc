@@ -77,13 +77,12 @@ Reply batch(control::Plane& plane, const Router& router, const Call& call) {
     };
   };
   auto done = plane.rehearse(run_it(/*rehearsed=*/false));
-  if (done && !body->dry_run) done = plane.edit(run_it(/*rehearsed=*/true));
+  if (done && !body->dry_run) {
+    done = plane.edit(run_it(/*rehearsed=*/true), [&] { tell_edits(answer.changes, call.client); });
+  }
   if (refusal) return *std::move(refusal);
   if (!done) return refuse(done.error());
-  if (!body->dry_run) {
-    answer.revision = plane.inventory()->revision;
-    tell_edits(answer.changes, call.client);
-  }
+  if (!body->dry_run) answer.revision = plane.inventory()->revision;
   return ok(text_of(answer));
 }
 

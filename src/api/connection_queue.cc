@@ -44,18 +44,22 @@ void ConnectionQueue::drop_one() {
   if (most->second.served == 0 && most->second.waiting.empty()) shares_.erase(most);
 }
 
-std::string client_of(int socket) {
+std::string address_of(int socket) {
   sockaddr_storage peer{};
   socklen_t length = sizeof(peer);
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return "unknown";
-  if (const auto address = IpAddress::from(peer)) {
-    if (!address->is_v6()) return address->to_string();
-    return fmt::format("{:02x}", fmt::join(std::span(address->raw()).first(8), ":"));
-  }
+  if (const auto address = IpAddress::from(peer)) return address->to_string();
   ucred user{};
   length = sizeof(user);
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &user, &length) != 0) return "unknown";
   return fmt::format("uid {}", user.uid);
+}
+
+std::string client_of(int socket) {
+  std::string text = address_of(socket);
+  const auto address = IpAddress::parse(text);
+  if (!address || !address->is_v6()) return text;
+  return fmt::format("{:02x}", fmt::join(std::span(address->raw()).first(8), ":"));
 }
 
 }  // namespace pvrdma::api

@@ -46,8 +46,10 @@ class ConnectionQueue {
   std::size_t waiting_ = 0;
 };
 
-// The other side of a connection: "uid 1000" of a UNIX socket; otherwise an IPv4 address, or the first 64
-// bits of an IPv6 address, because a host often has as many addresses as it likes below them.
+// The other side of a connection: "uid 1000" of a UNIX socket, otherwise its address.
+std::string address_of(int socket);
+// With whom the other side shares its turns: as address_of(), but of an IPv6 address only the first 64 bits,
+// because a host often has as many addresses as it likes below them.
 std::string client_of(int socket);
 
 }  // namespace pvrdma::api

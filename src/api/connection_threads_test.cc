@@ -157,5 +157,22 @@ TEST(ClientOf, TellsUsersOfAUnixSocketApart) {
       .join();
 }
 
+TEST(AddressOf, IsAllOfAnIpv6AddressThatClientOfShortens) {
+  const Fd listener(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+  socklen_t length = sizeof(address);
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener.get(), plain, length) != 0) GTEST_SKIP() << "this host has no IPv6";
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), plain, &length), 0);
+  const Fd near(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(near.get(), plain, length), 0);
+  const Fd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  EXPECT_EQ(address_of(far.get()), "::1");
+  EXPECT_EQ(client_of(far.get()), "00:00:00:00:00:00:00:00");
+}
+
 }  // namespace
 }  // namespace pvrdma::api

@@ -33,10 +33,9 @@ class Dispatcher : public httplib::Server {
   Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
 
   // Answers one request of a connection of `client` (Call::client) and ends the connection. Further bytes of
-  // the client are never taken for a second request.
-  void answer_one(
-      ClientStream& stream,
-      const std::string& client);  // if the answer is a stream, it lasts until either end closes it
+  // the client are never taken for a second request. If the answer is a stream, it lasts until either end
+  // closes it.
+  void answer_one(ClientStream& stream, const std::string& client);
 
  protected:
   // Answers the next request of `stream`. Sets `closed` if the client asks to end the connection. Returns

@@ -45,14 +45,14 @@ void tell_edits(const std::vector<control::ObjectChange>& changes, const std::st
 Result<void> edit_and_tell(control::Plane& plane, const std::string& initiator,
                            const control::Plane::Edit& edit) {
   std::vector<control::ObjectChange> changes;
-  auto done = plane.edit([&](control::Inventory& inventory) -> Result<void> {
-    const control::Inventory before = inventory;
-    if (auto edited = edit(inventory); !edited) return edited;
-    changes = control::changes_between(before, inventory);
-    return {};
-  });
-  if (done) tell_edits(changes, initiator);
-  return done;
+  return plane.edit(
+      [&](control::Inventory& inventory) -> Result<void> {
+        const control::Inventory before = inventory;
+        if (auto edited = edit(inventory); !edited) return edited;
+        changes = control::changes_between(before, inventory);
+        return {};
+      },
+      [&] { tell_edits(changes, initiator); });
 }
 
 }  // namespace pvrdma::api

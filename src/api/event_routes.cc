@@ -1,8 +1,6 @@
 // GET /v1/events: the newest events of this daemon, by pages.
-#include <algorithm>
-#include <charconv>
+#include <cstdint>
 #include <fmt/core.h>
-#include <string>
 
 #include "api/event_views.h"
 #include "api/routes.h"

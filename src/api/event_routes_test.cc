@@ -1,4 +1,6 @@
 // GET /v1/events, and what edits tell.
+#include <chrono>
+#include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -106,6 +108,19 @@ TEST_F(EventRoutes, AnEditSaysWhatItChangedAndWhoMadeIt) {
   EXPECT_EQ(events[0]["initiator"], "uid 1000");
   EXPECT_THAT(events[1]["text"].get<std::string>(),
               HasSubstr("dvs DSwitch: changed by uid 1000: portgroups/Net"));
+}
+
+TEST_F(EventRoutes, ABatchIsToldOnceTheStoreHasItEvenIfTheNoticeIsLate) {
+  const Json edits = Json::parse(R"([{"method": "POST", "path": "/v1/dvs", "body": {"name": "A"}}])");
+  member_.store->hold_notices();
+  auto reply = std::async(std::launch::async, [&] { return edit("POST", "/v1/batch", {{"edits", edits}}); });
+  EXPECT_TRUE(control::eventually([&] {
+    return !newer().empty() || reply.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }));
+  EXPECT_EQ(newer().size(), 1U) << "before the notice";
+  member_.store->release_notices();
+  EXPECT_EQ(reply.get().status, 200);
+  EXPECT_EQ(newer().size(), 1U) << "once";
 }
 
 TEST_F(EventRoutes, ABatchIsAnEventForEachObject) {

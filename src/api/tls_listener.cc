@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <optional>
+#include <string>
 #include <strings.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
 
 #include "api/client_stream.h"
+#include "api/connection_queue.h"
 #include "api/connection_threads.h"
 #include "api/dispatcher.h"
 #include "base/fd.h"
@@ -94,13 +96,14 @@ struct TlsListener::Impl {
                  }) {}
 
   void serve(ConnectionQueue::Connection connection, const std::atomic<bool>& closing) {
+    const std::string client = address_of(connection.socket.get());
     auto secure = context_->server(std::move(connection.socket));
     if (!secure) return;
     const StreamLimits limits{
         .silence = kSilence, .read = kRequestTime, .write = kRequestTime, .read_bytes_max = kRequestBytesMax};
     TlsClientStream stream(*std::move(secure), limits, closing);
     if (!stream.handshake()) return;
-    requests_.answer_one(stream, connection.client);
+    requests_.answer_one(stream, client);
     stream.finish();
   }
 

@@ -99,12 +99,12 @@ void AdapterLog::write_log_refused(std::string_view why) {
 }
 
 void AdapterLog::memory_taken_away() {
-  if (!client_.allow(clock_.now())) return;
+  if (!failures_.allow(clock_.now())) return;
   events::tell(
       log::Level::kError, {events::Type::kAdapter, events::Kind::kVm, name_},
       "adapter {}: the VMM removed guest memory while it was in use; the adapter stops until the VMM has "
-      "disconnected",
-      name_);
+      "disconnected{}",
+      name_, held_back(failures_));
 }
 
 }  // namespace pvrdma::device

@@ -58,6 +58,8 @@ class AdapterLog {
   log::LogLimiter accesses_{kBurst, kInterval};
   log::LogLimiter qps_{kBurst, kInterval};
   log::LogLimiter client_{kBurst, kInterval};
+  log::LogLimiter failures_{kBurst,
+                            kInterval};  // its own: a VMM can use up client_ before it fails the adapter
   log::LogLimiter rates_{1, kRateInterval};
 };
 

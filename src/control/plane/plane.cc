@@ -153,7 +153,7 @@ struct Plane::Impl final : StoreObserver {
 
   // --- Edits ---
 
-  Result<void> edit(const Edit& edit) {
+  Result<void> edit(const Edit& edit, const Committed& committed) {
     std::unique_lock lock(mutex_);
     const bool mine = changed_.wait_for(lock, kTurnPatience, [this] { return !editing_ || stopping_; });
     if (!mine || stopping_) {
@@ -161,7 +161,7 @@ struct Plane::Impl final : StoreObserver {
                   fmt::format("store {}: other edits take too long: try again", store_->description()));
     }
     const Turn turn(*this, lock);
-    return edit_in_turn(edit, lock);
+    return edit_in_turn(edit, committed, lock);
   }
 
   Result<void> rehearse(const Edit& edit) {
@@ -193,12 +193,14 @@ struct Plane::Impl final : StoreObserver {
     std::unique_lock<std::mutex>& lock_;
   };
 
-  Result<void> edit_in_turn(const Edit& edit, std::unique_lock<std::mutex>& lock) {
+  Result<void> edit_in_turn(const Edit& edit, const Committed& committed,
+                            std::unique_lock<std::mutex>& lock) {
     if (!connected_ || !filled_) return away();
     Base base = base_of(mirror_);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       lock.unlock();
       auto tried = try_edit(edit, base);
+      if (tried && *tried == Tried::kCommitted && committed) committed();
       lock.lock();
       if (!tried) return Failure(std::move(tried).error());
       if (*tried == Tried::kNothingToDo) return {};
@@ -398,8 +400,8 @@ StoreState Plane::store_state() const {
   return impl_->state();
 }
 
-Result<void> Plane::edit(const Edit& edit) {
-  return impl_->edit(edit);
+Result<void> Plane::edit(const Edit& edit, const Committed& committed) {
+  return impl_->edit(edit, committed);
 }
 
 Result<void> Plane::rehearse(const Edit& edit) {
