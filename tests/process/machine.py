@@ -73,7 +73,7 @@ class Machine:
         self.runtime.mkdir(mode=0o700)
         if self.user:
             os.chown(self.runtime, NOBODY, NOBODY)
-        return self._start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", "2", "--runtime", str(self.runtime), *arguments)
+        return self.start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", "2", "--runtime", str(self.runtime), *arguments)
 
     def run(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs it to its end."""
