@@ -119,7 +119,7 @@ def test_a_vm_shows_the_motion_that_it_is_in(browser: Browser, bridge: Bridge) -
         return motions if path == "/v1/motions" else answer
     bridge.overlay = moving
     browser.open(bridge.page, "#/vms/VM-01/monitor")
-    browser.wait("whose motion it is", lambda: browser.text("main .alert-info") == "esx-01 leads this motion of VM-01 to esx-02, and knows its progress.")
+    browser.wait("whose motion it is", lambda: browser.text("main .alert-info .alert-text") == "esx-01 leads this motion of VM-01 to esx-02, and knows its progress.")
     assert browser.button("Cancel motion").is_enabled() and "State" not in browser.facts()
     motions[:] = [DONE | {"id": "m9", "state": "runs", "phase": "memory"}]
     browser.wait("this motion", lambda: browser.facts().get("Phase") == "memory")
