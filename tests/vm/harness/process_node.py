@@ -73,7 +73,7 @@ class ProcessNode:
         self._environment = {"XDG_RUNTIME_DIR": str(self._runtime), "HOME": str(self._runtime), "PVRDMA_LOG": "1"}
         try:
             as_unit.give_folder(self._runtime)
-            started = self._start("--start").wait()
+            started = self._start("--start", "--start").wait()
             assert started.exit_code == 0, started.output
         except BaseException:
             self.close()
@@ -86,7 +86,7 @@ class ProcessNode:
 
     def start_job(self, command: str) -> ProcessJob:
         """Starts a shell command and returns at once. Any number can run at the same time."""
-        return self._start("sh", "-c", f"exec {command}")
+        return self._start(command, "sh", "-c", f"exec {command}")
 
     def run(self, command: str, timeout_s: float = _GUARD_S) -> Result:
         """Runs a shell command to its end."""
@@ -110,8 +110,7 @@ class ProcessNode:
         if self.standin_log.exists():
             shutil.copy(self.standin_log, self._logs / f"{self.name}.standin")
 
-    def _start(self, *command: str) -> ProcessJob:
-        words = [*as_unit.as_its_user(), *self._place, *command]
-        job = ProcessJob(" ".join(command), words, self._environment, self._logs / f"{self.name}.{len(self._jobs)}")
+    def _start(self, command: str, *words: str) -> ProcessJob:
+        job = ProcessJob(command, [*as_unit.as_its_user(), *self._place, *words], self._environment, self._logs / f"{self.name}.{len(self._jobs)}")
         self._jobs.append(job)
         return job
