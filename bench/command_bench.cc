@@ -4,6 +4,7 @@
 // Promise (docs/performance.md): each takes a few milliseconds at most, however many objects there are.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <random>
@@ -43,7 +44,7 @@ class Nowhere final : public verbs::SwitchPort {
 
  private:
   void open_path(const verbs::Connection&, verbs::PathSlot&) override {}
-  std::uint64_t generation_ = 1;
+  std::atomic<std::uint64_t> generation_ = 1;
 };
 
 // One adapter's engine whose guest names the same pages again and again.
