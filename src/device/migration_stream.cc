@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -62,7 +61,7 @@ int MigrationStream::write(std::span<const std::byte> data, std::uint64_t bytes_
       into.written = static_cast<std::byte*>(larger);
       into.room = room;
     }
-    std::memcpy(into.written + into.size, data.data(), data.size());
+    std::copy(data.begin(), data.end(), into.written + into.size);
     into.size += data.size();
   } catch (const std::bad_alloc&) {
     return ENOMEM;
