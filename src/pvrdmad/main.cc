@@ -1,6 +1,7 @@
 // pvrdmad: command line, signals, and the daemon's object graph (daemon.h).
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <exception>
@@ -17,6 +18,7 @@
 #include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/log_format.h"
+#include "base/log_writer.h"
 #include "base/socket_owner.h"
 #include "base/time.h"
 #include "control/config/config.h"
@@ -34,6 +36,7 @@ namespace {
 
 int refuse(const Error& error) {
   const bool to_journal = log::default_format() == log::Format::kJournal;
+  log::flush(std::chrono::seconds(1));  // the reason is the last line
   fmt::print(stderr, "{}pvrdmad: {}\n", to_journal ? "<3>" : "", clean_text(error.message));
   return kExitMistake;
 }
