@@ -24,7 +24,7 @@ export function headers(more = {}) {
 }
 
 // Of a batch without the name of the refused edit, which people have not written.
-const sentence_of = ({ error, index }) => (index === undefined ? error : error.replace(/^edit \d+, \S+ \S+: /, ''));
+const sentence_of = ({ error, index }) => (index === undefined ? error : String(error).replace(/^edit \d+, \S+ \S+: /, ''));
 
 // What a refusal's text says; undefined: it is not JSON.
 function parsed(text) {
@@ -41,7 +41,10 @@ const foreign = (method, path, status, what) => new Refusal(`The answer to ${met
 
 const unreachable = () => new Refusal('The daemon cannot be reached.', 0);
 
-const refused = (method, path, status, value) => new Refusal(sentence_of(value ?? {}) ?? `${method} ${path}: status ${status}`, status, value);
+function refused(method, path, status, value) {
+  const told = value ?? {};
+  return new Refusal(sentence_of(told) ?? `${method} ${path}: status ${status}`, status, told);
+}
 
 export async function request(method, path, body, patience_ms = kPatienceMs) {
   let status = 0;

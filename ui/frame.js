@@ -121,11 +121,12 @@ const help = (changed) => html`<section class="help" aria-label="Help">
   <label><input type="checkbox" .checked=${letters_off()} @change=${(event) => { set_letters_off(event.target.checked); changed(); }}>
     Switch single letters off</label></section>`;
 
-const recent_tasks = (store) => [...store.tasks, ...store.motions.list].sort((a, b) => b.at_ms - a.at_ms);
-
-const tasks = (store) => html`<footer class="tasks" aria-label=${W.recentTasks}>
+function tasks(store) {
+  const recent = [...store.tasks, ...store.motions.list].sort((a, b) => b.at_ms - a.at_ms);
+  return html`<footer class="tasks" aria-label=${W.recentTasks}>
   <span class="tasks-title">${W.recentTasks}:</span>
-  ${recent_tasks(store).length === 0 ? 'none yet' : recent_tasks(store).slice(0, 3).map((task) => html`<span class="task" title=${task.trouble ?? nothing}>${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
+  ${recent.length === 0 ? 'none yet' : recent.slice(0, 3).map((task) => html`<span class="task" title=${task.trouble ?? nothing}>${timeOfDay(task.at_ms)} ${task.title} · ${task.target} ·
     <span class="label ${task.state === 'refused' ? 'label-danger' : task.state === 'done' ? 'label-success' : 'label-info'}">${task.state}</span></span>`)}
   ${store.has('events') ? html`<a class="about-link" href=${to('events')}>${W.events}</a>` : nothing}
   <a class="about-link" href=${to('about')}>About</a></footer>`;
+}

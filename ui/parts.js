@@ -17,7 +17,7 @@ export const box = (kind, sentence, action = nothing) => html`<div class="alert 
 
 // A button; when it cannot be used, `why` says so beside it.
 export const button = (label, run, why = '') => html`<span class="action">
-  <button class="btn btn-outline btn-sm" ?disabled=${why !== ''} @click=${run}>${label}</button>
+  <button type="button" class="btn btn-outline btn-sm" ?disabled=${why !== ''} @click=${run}>${label}</button>
   ${why ? html`<span class="reason">${why}</span>` : nothing}</span>`;
 
 // Names and values.
@@ -41,4 +41,4 @@ export function answer(detail, draw) {
 export const bar = (part, whole) => html`<svg class="bar" width="60" height="8" aria-hidden="true">${
   svg`<rect class="bar-whole" width="60" height="8"></rect><rect class="bar-part" width=${whole > 0 ? Math.min(60, (60 * part) / whole) : 0} height="8"></rect>`}</svg>`;
 
-export const copy_button = (text) => html`<button class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(text)}>Copy</button>`;
+export const copy_button = (text) => html`<button type="button" class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(text)}>Copy</button>`;

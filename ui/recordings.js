@@ -1,5 +1,6 @@
 // Captures that this page makes: their bytes are kept in the page until somebody saves or discards them.
 import { open_stream, Refusal } from './api.js';
+import { save } from './save.js';
 
 export const kMostBytes = 64 * 1024 * 1024;
 
@@ -67,11 +68,7 @@ class Recording {
   }
 
   save() {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([this.contents()], { type: kType }));
-    link.download = this.file_name;
-    link.click();
-    URL.revokeObjectURL(link.href);
+    save(this.contents(), kType, this.file_name);
   }
 
   discard() {

@@ -41,7 +41,7 @@ export class Store {
   rates = new Rates();
 
   #changed;
-  #details = new Map();  // path -> {value, trouble, drawn}
+  #details = new Map();  // path -> {value, trouble, at_ms, drawn}
   #failures = 0;
   #timer = 0;
   #round = null;  // the request that is under way
@@ -108,9 +108,15 @@ export class Store {
     return this.data.version.role === 'read-only' ? 'You are logged in with the read-only token.' : '';
   }
 
+  // The same, for what needs one of its adapters.
+  get cannot_act_on_adapters() {
+    return this.cannot_act || (this.data.adapters.length ? '' : 'This host serves no adapter.');
+  }
+
   // Why the configuration cannot be changed; '': it can.
   get cannot_edit() {
-    if (this.cannot_act || this.outside) return this.cannot_act || this.outside;
+    const why = this.cannot_act || this.outside;
+    if (why) return why;
     const { store } = this.data.cluster;
     return store.connected ? '' : `The store is away: ${store.trouble}`;
   }

@@ -5,6 +5,7 @@
 // lives as long as the page and keeps sort, filter and selection.
 import { html, nothing, svg } from './lit.js';
 import { csvCell } from './format.js';
+import { save } from './save.js';
 
 const kWindow = 60;
 const kRowPx = 24;  // own.css
@@ -213,11 +214,7 @@ export class Table {
   }
 
   #save_csv(rows) {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([`${this.text(rows, ',', csvCell)}\n`], { type: 'text/csv' }));
-    link.download = `${this.id.replaceAll('/', '-')}.csv`;
-    link.click();
-    URL.revokeObjectURL(link.href);
+    save(`${this.text(rows, ',', csvCell)}\n`, 'text/csv', `${this.id.replaceAll('/', '-')}.csv`);
   }
 }
 

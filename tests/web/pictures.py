@@ -31,7 +31,7 @@ from web.browser import Browser  # noqa: E402
 
 _SIZES = {"light": (1280, "light"), "dark": (1280, "dark"), "420": (420, "light")}
 _DOCS = {"readiness": ("#/home", ""), "physical_adapters": ("#/hosts/esx-01/configure/physical-adapters", ""), "vms": ("#/vms", ""),
-         "new_virtual_machine": ("#/vms", "New Virtual Machine")}
+         "new_virtual_machine": ("#/vms", "New Virtual Machine"), "topology": ("#/topology", ""), "budgets": ("#/hosts/esx-01/monitor/budgets", "")}
 
 
 def _take(browser: Browser, folder: Path, name: str, view: str, button: str) -> None:
@@ -39,6 +39,7 @@ def _take(browser: Browser, folder: Path, name: str, view: str, button: str) -> 
     browser.wait("it is drawn", lambda: "Loading" not in browser.text("main"))
     if button:
         browser.click(button)
+    browser.wait("nothing moves", lambda: browser.run("return document.getAnimations().length") == 0)
     browser.picture(folder / f"{name}.png")
     if button:
         browser.run("document.querySelector('dialog').close()")
@@ -83,6 +84,8 @@ def main() -> None:
             if arguments.docs:
                 browser.open(bridge.page)
                 browser.wait("both VMs are on", lambda: "VM-02 powered on" in browser.text("main"))
+                browser.go("#/vms")
+                browser.wait("the throughput", lambda: "bit/s" in browser.text("main"))
                 for name, (view, button) in _DOCS.items():
                     _take(browser, REPOSITORY / "docs" / "client", name, view, button)
             else:

@@ -19,10 +19,6 @@ RUNS = DONE | {"id": "m2", "vm": "VM-02", "state": "runs", "phase": "memory", "r
 FAILED = DONE | {"id": "m3", "vm": "<b>VM-03</b>", "state": "failed", "error": "<img src=x>: the other host refused"}
 
 
-def _closed(browser: Browser) -> bool:
-    return not browser.run("return document.querySelector('dialog') !== null")
-
-
 def test_only_a_running_vm_of_this_host_is_migrated(browser: Browser, bridge: Bridge) -> None:
     browser.open(bridge.page, "#/vms/VM-01")
     assert not browser.button("Migrate").is_enabled() and "VM-01 is powered off: only a running VM is migrated." in browser.text("main")
@@ -66,6 +62,12 @@ def test_a_motion_is_followed_and_cancelled(browser: Browser, guided: Fleet, bri
         browser.click("Migrate")
         browser.wait("the check", lambda: browser.text("dialog [role=status]") == "Compatibility checks succeeded.")
         assert browser.text("dialog .commands code") == "pvrdmactl vm migrate VM-01 --to esx-02 --max-pause 500 --patience 600"
+        checks = len(bridge.asked)
+        browser.click("Check", "dialog")
+        browser.wait("it is checked again", lambda: any(path.startswith("/v1/vms/VM-01/motion") for _, path in bridge.asked[checks:]) and
+                     browser.text("dialog [role=status]") == "Compatibility checks succeeded.")
+        browser.settle()
+        assert ("POST", "/v1/vms/VM-01/motion") not in bridge.asked and one.ctl("motion", "list") == [], "Check only checks"
         browser.ok("Migrate")
         browser.wait("it runs", lambda: [(row["VM"], row["From"], row["To"], row["State"], row["Phase"]) for row in browser.grid("Motions")] ==
                      [("VM-01", "esx-01", "esx-02", "runs", "waits for QEMU")])

@@ -33,6 +33,7 @@ def test_budgets(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
         [adapter] = told["adapters"]
         qps = adapter["budgets"]["qps"]
         assert qps["use"] > 0 and (row["Adapter"], row["QPs"]) == ("VM-01", f"{qps['use']} of {qps['limit']}")
+        assert "Native connections" in row and len(row) == 2 + len(adapter["budgets"]), "each budget has its column"
         total = told["totals"]["qps"]
         assert browser.facts()["QPs"].startswith(f"{total['use']} of {total['limit']}")
         browser.wait("the turns", lambda: int(browser.facts().get("Turns", 0)) > 0)
@@ -42,13 +43,14 @@ def test_budgets(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
             if path == "/v1/budgets":
                 answer["adapters"][0]["budgets"]["cqs"] |= {"use": 95, "limit": 100}
                 answer["adapters"][0]["budgets"]["mrs"] |= {"refused": 7}
+                answer["adapters"][0]["budgets"]["of_a_newer_daemon"] = {"use": 1, "limit": 2, "refused": 0}
                 answer["adapters"][0]["budgets"]["commands_per_s"] |= {"use": 1, "limit": 100, "refused": 3}
             return answer
         bridge.overlay = short
         short_ones = "VM-01: Commands/s, VM-01: CQs, VM-01: MRs"
         browser.wait("what is short", lambda: browser.text(".side-content .alert-warning") == f"▲ Nearly used up, or exceeded within the last minute: {short_ones}")
         [row] = browser.grid("Budgets")
-        assert row["CQs"] == "▲ 95 of 100" and row["MRs"].startswith("▲ ") and row["MRs"].endswith("refused 7 times")
+        assert row["of_a_newer_daemon"] == "1 of 2" and row["CQs"] == "▲ 95 of 100" and row["MRs"].startswith("▲ ") and row["MRs"].endswith("refused 7 times")
         assert row["Commands/s"] == "▲ 1 of 100, waited 3 times"
         browser.driver.refresh()
         browser.wait("old refusals are no warning", lambda: browser.text(".side-content .alert-warning") == "▲ Nearly used up, or exceeded within the last minute: VM-01: CQs")

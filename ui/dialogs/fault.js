@@ -8,7 +8,7 @@ import { W } from '../words.js';
 export const kinds = { drop: 'a message is lost', duplicate: 'it comes twice', delay: 'it is late, and so are all messages after it',
                        reorder: 'it is late, and later messages overtake it', corrupt: 'it is damaged, and lost from there on' };
 
-const title_of = (kind) => kind[0].toUpperCase() + kind.slice(1);
+export const title_of = (kind) => kind[0].toUpperCase() + kind.slice(1);
 
 // What is no number is sent as it was typed, so that the daemon refuses it at its field.
 export const number = (typed) => (/^\d+(\.\d+)?$/.test(typed) ? Number(typed) : typed);

@@ -14,7 +14,7 @@ export function edit_firewall(store, host) {
     const wanted = any ? old.allowed : listed(allowed);
     const added = wanted.filter((each) => !old.allowed.includes(each));
     const removed = old.allowed.filter((each) => !wanted.includes(each));
-    return { added, removed, flags: enabled !== old.enabled || any !== old.allow_all };
+    return { added, removed, flags: { ...(enabled !== old.enabled ? { enabled } : {}), ...(any !== old.allow_all ? { allow_all: any } : {}) } };
   };
   // The daemon takes the whole list: what others changed since the dialog was opened stays.
   const merged = ({ added, removed }) => {
@@ -33,14 +33,15 @@ export function edit_firewall(store, host) {
     edits: (values) => {
       const { added, removed, flags } = changes(values);
       const networks = added.length + removed.length > 0;
-      const body = { ...(flags ? { enabled: values.enabled, allow_all: values.allow_all } : {}), ...(networks ? { allowed: merged({ added, removed }) } : {}) };
-      return flags || networks ? [{ method: 'PATCH', path: ruleset, body, at: 'allowed' }] : [];
+      const body = { ...flags, ...(networks ? { allowed: merged({ added, removed }) } : {}) };
+      return Object.keys(body).length > 0 ? [{ method: 'PATCH', path: ruleset, body, at: 'allowed' }] : [];
     },
     commands: (values) => {
       const { added, removed, flags } = changes(values);
       const words = 'pvrdmactl network firewall ruleset';
       return [...added.map((network) => `${words} allowedip add -H ${host.name} -r pvrdma -i ${network}`),
-              ...(flags ? [`${words} set -H ${host.name} -r pvrdma -e ${values.enabled} -a ${values.allow_all}`] : []),
+              ...(Object.keys(flags).length > 0 ? [`${words} set -H ${host.name} -r pvrdma${flags.enabled === undefined ? '' : ` -e ${flags.enabled}`}${
+                flags.allow_all === undefined ? '' : ` -a ${flags.allow_all}`}`] : []),
               ...removed.map((network) => `${words} allowedip remove -H ${host.name} -r pvrdma -i ${network}`)];
     },
   });

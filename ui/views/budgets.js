@@ -10,7 +10,10 @@ import { W } from '../words.js';
 const kNearly = 0.9;
 // Rates first: they say who is busy.
 const names = { doorbells_per_s: 'Doorbells/s', commands_per_s: 'Commands/s', qps: 'QPs', cqs: 'CQs', srqs: 'SRQs', mrs: 'MRs', registered_mib: 'Registered MiB',
-                rings_mib: 'Rings MiB', mapped_mib: 'Mapped MiB' };
+                rings_mib: 'Rings MiB', mapped_mib: 'Mapped MiB', native_connections: 'Native connections' };
+// Also those of a newer daemon, by the daemon's names.
+const ordered = (budgets) => [...Object.keys(names).filter((name) => name in budgets), ...Object.keys(budgets).filter((name) => !(name in names))];
+const label_of = (name) => names[name] ?? name;
 
 const refusals = new Growth();
 const key_of = (owner, name) => `${owner}/${name}`;
@@ -30,22 +33,22 @@ export function budgets(store) {
 }
 
 function draw(store, { adapters, totals }) {
-  const known = Object.keys(names).filter((name) => adapters.some((adapter) => name in adapter.budgets));
+  const known = ordered(adapters[0]?.budgets ?? {});
   const told = [...adapters.map((adapter) => [adapter.name, adapter.budgets]), ['', totals]];
   refusals.update(told.flatMap(([owner, of_it]) => Object.entries(of_it).map(([name, { refused }]) => [key_of(owner, name), refused])), Date.now());
   const rate_of = ({ name }) => store.data.adapters.find((adapter) => adapter.name === name)?.rate;
   const columns = [
     { key: 'adapter', title: W.adapter, value: (row) => row.name, cell: (row) => html`<a tabindex="-1" href=${to('vms', row.name, 'monitor')}>${row.name}</a>` },
-    { key: 'rate', title: 'Throughput', value: (row) => rate_of(row) ?? '', cell: (row) => rate(rate_of(row)), number: true },
-    ...known.map((name) => ({ key: name, title: names[name], value: (row) => row.budgets[name].use, cell: (row) => cell(row.name, name, row.budgets[name]) })),
+    { key: 'rate', title: W.throughput, value: (row) => rate_of(row) ?? '', cell: (row) => rate(rate_of(row)), number: true },
+    ...known.map((name) => ({ key: name, title: label_of(name), value: (row) => row.budgets[name].use, cell: (row) => cell(row.name, name, row.budgets[name]) })),
   ];
   const grid = table('budgets', columns, { label: W.budgets, key: (row) => row.name, empty: 'This host serves no adapter.' });
   if (grid.sort_key === null) Object.assign(grid, { sort_key: 'doorbells_per_s', descending: true });
-  const tight = adapters.flatMap((adapter) => known.filter((name) => is_short(adapter.name, name, adapter.budgets[name])).map((name) => `${adapter.name}: ${names[name]}`));
+  const tight = adapters.flatMap((adapter) => known.filter((name) => is_short(adapter.name, name, adapter.budgets[name])).map((name) => `${adapter.name}: ${label_of(name)}`));
   return html`${tight.length ? box('warning', `▲ Nearly used up, or exceeded within the last minute: ${tight.join(', ')}`) : ''}
     ${grid.draw(adapters)}
     ${section('All adapters together')}
-    ${facts(Object.keys(names).filter((name) => name in totals).map((name) => [names[name], html`${cell('', name, totals[name])} (${percent(totals[name].use, totals[name].limit)})`]))}`;
+    ${facts(ordered(totals).map((name) => [label_of(name), html`${cell('', name, totals[name])} (${percent(totals[name].use, totals[name].limit)})`]))}`;
 }
 
 // A long turn keeps all adapters waiting.

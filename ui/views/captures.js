@@ -1,7 +1,7 @@
 // Captures: those that run on this host, and the files that this page has.
 import { html } from '../lit.js';
 import { discard_file, end_capture, new_capture } from '../dialogs/capture.js';
-import { bytes, timeOfDay } from '../format.js';
+import { bytes, dateAndTime } from '../format.js';
 import { answer, button, section, title } from '../parts.js';
 import { recordings } from '../recordings.js';
 import { to } from '../route.js';
@@ -12,7 +12,7 @@ const running = [
   { key: 'id', title: 'ID', value: (capture) => capture.id, number: true },
   { key: 'adapter', title: W.adapter, value: (capture) => capture.adapter, cell: (capture) => html`<a tabindex="-1" href=${to('vms', capture.adapter)}>${capture.adapter}</a>` },
   { key: 'filter', title: 'Filter', value: (capture) => capture.filter || 'all messages' },
-  { key: 'since', title: W.since, value: (capture) => timeOfDay(capture.started_s * 1000) },
+  { key: 'since', title: W.since, value: (capture) => dateAndTime(capture.started_s * 1000) },
   { key: 'sent', title: 'Size so far', value: (capture) => capture.sent_bytes, cell: (capture) => bytes(capture.sent_bytes), number: true },
   { key: 'dropped', title: 'Dropped frames', value: (capture) => capture.dropped, number: true },
 ];
@@ -20,7 +20,7 @@ const running = [
 const files = [
   { key: 'adapter', title: W.adapter, value: (file) => file.adapter },
   { key: 'filter', title: 'Filter', value: (file) => file.filter || 'all messages' },
-  { key: 'since', title: W.since, value: (file) => timeOfDay(file.at_ms) },
+  { key: 'since', title: W.since, value: (file) => dateAndTime(file.at_ms) },
   { key: 'size', title: 'Size', value: (file) => file.bytes, cell: (file) => bytes(file.bytes), number: true },
   { key: 'state', title: W.state, value: (file) => file.state },
 ];
@@ -34,7 +34,7 @@ export const captures = (store) => html`${title(W.captures)}
 function draw_running(store, list) {
   const grid = table('captures', running, { label: 'Running on this host', key: (capture) => capture.id, empty: 'No capture runs.' });
   const chosen = grid.chosen(list);
-  return grid.draw(list, html`${button(W.capture, () => new_capture(store), store.cannot_act || (store.data.adapters.length ? '' : 'This host serves no adapter.'))}
+  return grid.draw(list, html`${button(W.capture, () => new_capture(store), store.cannot_act_on_adapters)}
     ${chosen ? button(`End capture ${chosen.id}`, () => end_capture(chosen), store.cannot_act && ' ') : ''}`);
 }
 

@@ -8,7 +8,7 @@ import { to } from '../route.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
 
-export const paths = { local: W.pathLocal, tcp: W.pathTcp, hca: W.pathHca, roce: W.pathRoce, none: W.pathNone };
+const paths = { local: W.pathLocal, tcp: W.pathTcp, hca: W.pathHca, roce: W.pathRoce, none: W.pathNone };
 export const path_word = (path) => paths[path || 'none'] ?? path;
 
 const distinct = (list) => [...new Set(list)].sort();

@@ -8,6 +8,7 @@ import { W } from '../words.js';
 
 const kLevels = ['info', 'warn', 'error'];
 const levels = { info: W.levelInfo, warn: W.levelWarning, error: W.levelError };
+const colours = { info: '', warn: 'warn', error: 'bad' };
 const signs = { info: 'ℹ', warn: '▲', error: '✕' };
 const pages = { vm: 'vms', host: 'hosts', dvs: 'networking' };
 
@@ -23,7 +24,7 @@ function target_link(store, event) {
 
 const columns = (store) => [
   { key: 'time', title: W.dateTime, value: (event) => dateAndTime(event.at_ms) },
-  { key: 'level', title: W.level, value: (event) => levels[event.level], cell: (event) => html`<span class="level-${event.level}"><span aria-hidden="true">${
+  { key: 'level', title: W.level, value: (event) => levels[event.level], cell: (event) => html`<span class=${colours[event.level]}><span aria-hidden="true">${
     signs[event.level]}</span> ${levels[event.level]}</span>` },
   { key: 'type', title: W.type, value: (event) => event.type },
   { key: 'text', title: W.description, value: (event) => event.text },

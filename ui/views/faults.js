@@ -1,6 +1,6 @@
 // Faults that are injected into what this host's adapters send, and the bar that every page has while there is one.
 import { html, nothing } from '../lit.js';
-import { inject_faults, kinds, remove_fault } from '../dialogs/fault.js';
+import { inject_faults, kinds, remove_fault, title_of } from '../dialogs/fault.js';
 import { answer, box, button, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
@@ -14,7 +14,7 @@ const met = { drop: 'dropped', duplicate: 'duplicated', delay: 'delayed', reorde
 const columns = [
   { key: 'id', title: 'ID', value: (fault) => fault.id, number: true },
   { key: 'adapter', title: W.adapter, value: (fault) => fault.adapter, cell: (fault) => html`<a tabindex="-1" href=${to('vms', fault.adapter)}>${fault.adapter}</a>` },
-  ...Object.keys(kinds).map((kind) => ({ key: kind, title: kind[0].toUpperCase() + kind.slice(1), value: (fault) => fault[kind],
+  ...Object.keys(kinds).map((kind) => ({ key: kind, title: title_of(kind), value: (fault) => fault[kind],
                                          cell: (fault) => (fault[kind] ? `${fault[kind]}: ${fault.counts[met[kind]]}` : '--') })),
   { key: 'late', title: 'Late (ms)', value: (fault) => fault.late_ms, number: true },
   { key: 'seed', title: 'Seed', value: (fault) => fault.seed, number: true },
@@ -30,7 +30,7 @@ export function faults(store) {
     ${answer(store.detail(kPath), (list) => {
       const grid = table('faults', columns, { label: W.faults, key: (fault) => fault.id, empty: 'No fault is injected.' });
       const chosen = grid.chosen(list);
-      return grid.draw(list, html`${button(W.injectFaults, () => inject_faults(store), store.cannot_act || (store.data.adapters.length ? '' : 'This host serves no adapter.'))}
+      return grid.draw(list, html`${button(W.injectFaults, () => inject_faults(store), store.cannot_act_on_adapters)}
         ${chosen ? html`${button(`Remove fault ${chosen.id}`, () => remove_fault(chosen), store.cannot_act && ' ')}
           ${button('Remove all', () => remove_fault(), store.cannot_act && ' ')}` : ''}`);
     })}`;

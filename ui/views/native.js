@@ -15,16 +15,16 @@ const groups = [
 ];
 
 const connections = [
-  { key: 'qpn', title: 'QPN', value: (qp) => qp.qpn, number: true },
-  { key: 'type', title: 'Type', value: (qp) => qp.type },
+  { key: 'qpn', title: W.qpn, value: (qp) => qp.qpn, number: true },
+  { key: 'type', title: W.type, value: (qp) => qp.type },
   { key: 'state', title: W.state, value: (qp) => qp.state },
-  { key: 'local', title: 'Local GID', value: (qp) => qp.local_gid },
-  { key: 'remote', title: 'Remote GID', value: (qp) => qp.remote_gid },
-  { key: 'remote_qpn', title: 'Remote QPN', value: (qp) => qp.remote_qpn, number: true },
+  { key: 'local', title: W.localGid, value: (qp) => qp.local_gid },
+  { key: 'remote', title: W.remoteGid, value: (qp) => qp.remote_gid },
+  { key: 'remote_qpn', title: W.remoteQpn, value: (qp) => qp.remote_qpn, number: true },
   { key: 'sent', title: 'Sent', value: (qp) => qp.tx_messages, number: true },
   { key: 'received', title: 'Received', value: (qp) => qp.rx_messages, number: true },
-  { key: 'retransmits', title: 'Retransmits', value: (qp) => qp.retransmits, number: true },
-  { key: 'reason', title: 'Reason', value: (qp) => qp.path_reason },
+  { key: 'retransmits', title: W.retransmits, value: (qp) => qp.retransmits, number: true },
+  { key: 'reason', title: W.reason, value: (qp) => qp.path_reason },
 ];
 
 export function native_endpoints(store) {

@@ -1,7 +1,7 @@
 // Topology: a drawing of the network, or the same as a table. Boxes are links, so the keyboard reaches them; the box that has the
 // focus or the pointer shows what is linked with it.
 import { html, nothing, svg } from '../lit.js';
-import { button, title } from '../parts.js';
+import { box, button, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
 import { drawn, kinds, linked_with, topology_of } from '../topology.js';
@@ -26,6 +26,7 @@ export function topology(store, changed) {
     changed();
   };
   return html`${title(W.topology, as_table ? button('Drawing', choose('drawing')) : button('Table', choose('table')))}
+    ${told.trouble ? box('danger', told.trouble) : nothing}
     ${as_table ? rows(shown) : drawing(shown, changed)}`;
 }
 
@@ -34,8 +35,8 @@ function rows({ columns, links }) {
   const named = (id) => (boxes.get(id) ? `${boxes.get(id).label} (${boxes.get(id).note})` : id);
   const list = links.map((link) => ({ ...link, key: `${link.from} ${link.to}`, word: link.kind === 'network' ? W.network : `${W.path}: ${path_word(link.kind)}` }));
   return table('topology', [
-    { key: 'from', title: 'From', value: (link) => named(link.from) },
-    { key: 'to', title: 'To', value: (link) => named(link.to) },
+    { key: 'from', title: W.from, value: (link) => named(link.from) },
+    { key: 'to', title: W.to, value: (link) => named(link.to) },
     { key: 'kind', title: W.type, value: (link) => link.word },
   ], { label: W.topology, key: (link) => link.key, empty: 'Nothing is linked yet.' }).draw(list);
 }

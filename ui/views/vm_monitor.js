@@ -6,12 +6,13 @@ import { bytes, percent } from '../format.js';
 import { bar, button, facts, section } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
+import { path_word } from './connections.js';
 
 export function vm_monitor(store, adapter) {
   const paths = Object.entries(adapter.paths);
   const all = paths.reduce((sum, [, use]) => sum + use.payload_bytes, 0);
   return html`${section('Sent by path')}
-    ${facts(paths.map(([path, use]) => [path, html`${bar(use.payload_bytes, all)}${percent(use.payload_bytes, all)}: ${use.messages} messages, ${bytes(use.payload_bytes)}`]))}
+    ${facts(paths.map(([path, use]) => [path_word(path), html`${bar(use.payload_bytes, all)}${percent(use.payload_bytes, all)}: ${use.messages} messages, ${bytes(use.payload_bytes)}`]))}
     ${section(W.capture)}
     <p>${button(W.capture, () => new_capture(store, adapter.name), store.cannot_act)} <a href=${to('captures')}>All captures</a></p>
     ${store.has('faults') ? html`${section(W.faults)}

@@ -228,6 +228,17 @@ test('a firewall edit keeps what others changed while the dialog was open', asyn
   equal(sent.map(({ body }) => body), [{ allowed: ['10.0.0.3', '10.0.0.5', '10.0.0.4'] }]);
 });
 
+test('a firewall edit sends only the flag that was changed', async () => {
+  const { store } = stage();
+  let sent = [];
+  store.edit = async (_, __, edits) => { sent = edits; };
+  edit_firewall(store, host('esx-01'));
+  document.getElementById('field-allow_all').click();
+  await click('OK');
+  await ended();
+  equal(sent.map(({ body }) => body), [{ allow_all: true }]);
+});
+
 test('a refusal stands at its field only if it is about one', () => {
   const values = { name: '', allowed: '', address: '', native_peers: '' };
   const [named, other] = [{ at: 'name' }, { at: 'allowed' }];

@@ -109,6 +109,7 @@ test('an answer that is no capture begins none', async () => {
         `${other} (status 200) is not application/x-pcapng: another program answers, or it was cut.`);
   equal(cancelled, true);
   equal(await refusal_of(async () => new Response('<html>', { status: 502 })), `${other} (status 502) is not JSON: another program answers, or it was cut.`);
+  equal(await refusal_of(async () => new Response('null', { status: 502 })), 'POST /v1/adapters/VM-01/capture: status 502');
   const cut = new ReadableStream({ pull: (stream) => stream.error(new TypeError('cut')) });
   equal(await refusal_of(async () => new Response(cut, { status: 409 })), 'The daemon cannot be reached.');
 });
@@ -121,9 +122,11 @@ test('one adapter is captured once at a time, and a stopped capture makes room',
   await record('VM-01', kPath, {}, () => {}).catch((error) => { refused = error.message; });
   equal(refused, 'This page captures VM-01 already: stop that capture first.');
   recordings[0].stop();
-  await (await end);
+  await end;
   equal(recordings[0].state, 'stopped');
-  recordings[0].discard();
+  await begin('VM-01', (stream) => stream.close());
+  equal(recordings.map(({ state }) => state), ['complete', 'stopped']);
+  while (recordings.length > 0) recordings[0].discard();
 });
 
 test("the daemon's refusal is thrown, and leaves no file", async () => {

@@ -29,12 +29,15 @@ class FakeMonitor(Block):
     def __init__(self, host: Host, vm: str) -> None:
         self._path = host.folder / f"{vm}.vmm" / "qmp"
         self._listener = socket.socket(socket.AF_UNIX)
+        self._client: socket.socket | None = None  # the newest
         self._thread = threading.Thread(target=self._serve)
 
     def close(self) -> None:
         """Ends the monitor."""
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        for each in (self._listener, self._client):
+            with suppress(OSError):
+                if each is not None:
+                    each.shutdown(socket.SHUT_RDWR)
         if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
@@ -50,9 +53,9 @@ class FakeMonitor(Block):
     def _serve(self) -> None:
         with suppress(OSError):  # close() ends it
             while True:
-                client, _ = self._listener.accept()
-                with client, suppress(OSError):
-                    self._talk(client)
+                self._client, _ = self._listener.accept()
+                with self._client, suppress(OSError):
+                    self._talk(self._client)
 
     @staticmethod
     def _talk(client: socket.socket) -> None:
