@@ -88,22 +88,11 @@ void Manager::on(const Origin& origin, const SidrReq& req) {
   if (header->source != origin.from) return refuse(SidrStatus::kRejected);
   const auto listener = listener_of(PortSpace::kUdp, {header->destination, *port});
   if (!listener) return refuse(SidrStatus::kUnsupported);
-  const Program program = listener->connection->program;
-  if (listener->connection->pending.size() >= listener->connection->backlog ||
-      !make_room(program, kRequested))
-    return refuse(SidrStatus::kNoQp);
-
-  Connection made;
-  made.state = State::kReqReceived;
-  made.space = PortSpace::kUdp;
-  made.program = program;
-  made.local = {header->destination, *port};
-  made.remote = {origin.from, header->source_port};
-  made.listener = listener->id;
-  made.transaction = origin.transaction;
-  made.remote_id = req.request_id;
-  made.response_time = ib_time(options_.timeout);
-  const Handle id = add(std::move(made));
+  auto made = requested(*listener, origin, *header);
+  if (!made) return refuse(SidrStatus::kNoQp);
+  made->remote_id = req.request_id;
+  made->response_time = ib_time(options_.timeout);
+  const Handle id = add(*std::move(made));
   listener->connection->pending.insert(id);
   by_peer_request_[peer_id] = id;
   raise(EventType::kConnectRequest, id, connections_.at(id), 0,

@@ -205,6 +205,8 @@ class Manager {
   std::optional<Found> by_comm_id(const Gid& from, std::uint32_t local_id, std::uint32_t remote_id);
   std::optional<Found> listener_of(PortSpace space, const Endpoint& local);
   void on_duplicate(const Req& req, Connection& connection);
+  // What the requests for connections and for datagrams have in common. Empty: the listener takes no more.
+  std::optional<Connection> requested(const Found& listener, const Origin& origin, const IpHeader& header);
   void answer(const Origin& origin, const Body& body);
   void refuse(const Origin& origin, const Req& req, Reason reason);
   void try_parked(std::uint16_t port);

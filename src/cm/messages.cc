@@ -85,6 +85,21 @@ void Manager::on_duplicate(const Req& req, Connection& connection) {
   }
 }
 
+std::optional<Connection> Manager::requested(const Found& listener, const Origin& origin,
+                                             const IpHeader& header) {
+  const Connection& asked = *listener.connection;
+  if (asked.pending.size() >= asked.backlog || !make_room(asked.program, kRequested)) return std::nullopt;
+  Connection made;
+  made.state = State::kReqReceived;
+  made.space = asked.space;
+  made.program = asked.program;
+  made.local = {header.destination, asked.local.port};
+  made.remote = {origin.from, header.source_port};
+  made.listener = listener.id;
+  made.transaction = origin.transaction;
+  return made;
+}
+
 void Manager::on(const Origin& origin, const Req& req) {
   const PeerKey peer_id{origin.from, req.local_id};
   if (const auto known = by_peer_id_.find(peer_id); known != by_peer_id_.end())
@@ -109,33 +124,23 @@ void Manager::on(const Origin& origin, const Req& req) {
     if (old.state == State::kEstablished) send_dreq(stale->second, old, origin.now);
     return refuse(origin, req, Reason::kStaleConnection);
   }
-  const Program program = listener->connection->program;
-  if (listener->connection->pending.size() >= listener->connection->backlog ||
-      !make_room(program, kRequested))
-    return refuse(origin, req, Reason::kNoResources);
-
-  Connection made;
-  made.state = State::kReqReceived;
-  made.program = program;
-  made.local = {header->destination, *port};
-  made.remote = {origin.from, header->source_port};
-  made.listener = listener->id;
-  made.transaction = origin.transaction;
-  made.remote_id = req.local_id;
-  made.remote_psn = req.starting_psn;
-  made.peer = {.qpn = req.qpn,
-               .responder_resources = req.initiator_depth,
-               .initiator_depth = req.responder_resources,
-               .retry_count = req.retry_count,
-               .rnr_retry = req.rnr_retry,
-               .flow_control = req.flow_control,
-               .srq = req.srq};
-  made.mtu = req.mtu;
-  made.ack_timeout = req.ack_timeout;
-  made.retry_count = req.retry_count;
-  made.retries = req.max_cm_retries;
-  made.response_time = bounded_time(req.local_timeout, kTimeoutMax);
-  const Handle id = add(std::move(made));
+  auto made = requested(*listener, origin, *header);
+  if (!made) return refuse(origin, req, Reason::kNoResources);
+  made->remote_id = req.local_id;
+  made->remote_psn = req.starting_psn;
+  made->peer = {.qpn = req.qpn,
+                .responder_resources = req.initiator_depth,
+                .initiator_depth = req.responder_resources,
+                .retry_count = req.retry_count,
+                .rnr_retry = req.rnr_retry,
+                .flow_control = req.flow_control,
+                .srq = req.srq};
+  made->mtu = req.mtu;
+  made->ack_timeout = req.ack_timeout;
+  made->retry_count = req.retry_count;
+  made->retries = req.max_cm_retries;
+  made->response_time = bounded_time(req.local_timeout, kTimeoutMax);
+  const Handle id = add(*std::move(made));
   listener->connection->pending.insert(id);
   Connection& connection = connections_.at(id);
   give_comm_id(id, connection);

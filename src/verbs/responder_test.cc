@@ -9,7 +9,23 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class ResponderTest : public ConnectedQp {};
+class ResponderTest : public ConnectedQp {
+ protected:
+  // QPs of the SRQ, which has no receive: a peer of each, Qpn(100) and so on, has sent a message and pauses.
+  std::vector<TestQp> make_pausing(TestSrq& srq, std::uint32_t count) {
+    std::vector<TestQp> qps;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      qps.push_back(a.make_qp(send_cq, recv_cq, {.srq = &srq}));
+      a.connect(qps[i], {kPeer.gid, Qpn(100 + i)}, connection());
+      Request send = request(RequestOp::kSend, kRqPsn, 8);
+      send.from = {kPeer.gid, Qpn(100 + i)};
+      send.to = a.endpoint(qps[i]);
+      ask_filled(send);
+      EXPECT_EQ(answered().syndrome, Syndrome::kRnrNak);
+    }
+    return qps;
+  }
+};
 
 TEST_F(ResponderTest, AWriteLandsInMemoryAndIsAcked) {
   ask_filled(request(RequestOp::kWrite, kRqPsn, 100), 5);
@@ -289,16 +305,7 @@ TEST_F(ResponderTest, APeerThatPausesIsToldOnceWhenThereIsAReceive) {
 // Each receive is for one of the peers that pause, in the order in which they were refused.
 TEST_F(ResponderTest, AReceiveOfAnSrqIsToldToOnePeer) {
   TestSrq srq = a.make_srq(4);
-  std::vector<TestQp> qps;
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    qps.push_back(a.make_qp(send_cq, recv_cq, {.srq = &srq}));
-    a.connect(qps[i], {kPeer.gid, Qpn(100 + i)}, connection());
-    Request send = request(RequestOp::kSend, kRqPsn, 8);
-    send.from = {kPeer.gid, Qpn(100 + i)};
-    send.to = a.endpoint(qps[i]);
-    ask_filled(send);
-    EXPECT_EQ(answered().syndrome, Syndrome::kRnrNak);
-  }
+  const std::vector<TestQp> qps = make_pausing(srq, 3);
   const auto post = [&] {
     TestAdapter::post_receive(srq.ring, receive_of(1, 0, 64));
     a.engine.srq_doorbell(1, srq.handle, a.now);
@@ -314,16 +321,7 @@ TEST_F(ResponderTest, AReceiveOfAnSrqIsToldToOnePeer) {
 
 TEST_F(ResponderTest, AQpThatWasResetTakesNobodyElsesReceiveOfAnSrq) {
   TestSrq srq = a.make_srq(4);
-  std::vector<TestQp> qps;
-  for (std::uint32_t i = 0; i < 2; ++i) {
-    qps.push_back(a.make_qp(send_cq, recv_cq, {.srq = &srq}));
-    a.connect(qps[i], {kPeer.gid, Qpn(100 + i)}, connection());
-    Request send = request(RequestOp::kSend, kRqPsn, 8);
-    send.from = {kPeer.gid, Qpn(100 + i)};
-    send.to = a.endpoint(qps[i]);
-    ask_filled(send);
-    EXPECT_EQ(answered().syndrome, Syndrome::kRnrNak);
-  }
+  const std::vector<TestQp> qps = make_pausing(srq, 2);
   EXPECT_TRUE(a.to_state(qps[0], abi::QpState::kReset));
   TestAdapter::post_receive(srq.ring, receive_of(1, 0, 64));
   a.engine.srq_doorbell(1, srq.handle, a.now);

@@ -8,42 +8,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, running_daemon
-from test_doctor import member
+from streams import only_host, pvrdmactl
+from test_cli import GUARD_S, Daemon
 
 
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
-    """The cluster's only host, with an adapter. pytest's folder names are too long for sockets."""
-    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
-        folder = Path(name)
-        with running_daemon(folder, "fault_injection = true\n" + adapter(folder, 1) + member(folder)) as running:
-            yield running
-
-
-@contextmanager
-def following(daemon: Daemon, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """pvrdmactl events --follow, which is killed at the end if it still runs."""
-    process = subprocess.Popen([PVRDMACTL, "--api", str(daemon.api), *options, "events", "--follow"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
-    guard = threading.Timer(GUARD_S, process.kill)
-    guard.start()
-    try:
-        yield process
-    finally:
-        guard.cancel()
-        process.kill()
-        process.communicate()
+    """The cluster's only host."""
+    with only_host("fault_injection = true\n") as running:
+        yield running
 
 
 def of_type(daemon: Daemon, kind: str) -> list[dict[str, Any]]:
@@ -83,7 +61,7 @@ def test_the_table_names_the_object(daemon: Daemon) -> None:
 
 def test_followers_get_the_earlier_events_and_the_next(daemon: Daemon) -> None:
     assert daemon.ctl("adapter", "set", "VM-01", "--link", "down").returncode == 0
-    with following(daemon) as text, following(daemon, "--json") as objects:
+    with pvrdmactl(daemon, "events", "--follow") as text, pvrdmactl(daemon, "--json", "events", "--follow") as objects:
         assert text.stdout is not None and objects.stdout is not None
         for line in text.stdout:
             if line.endswith(" info adapter VM-01: link down\n"):

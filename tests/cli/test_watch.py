@@ -13,44 +13,24 @@ import re
 import signal
 import socket
 import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test_cli import GUARD_S, PVRDMACTL, Daemon, adapter, running_daemon
-from test_doctor import member
+from streams import only_host, pvrdmactl
+from test_cli import GUARD_S, Daemon
 
 _WRITE = {"x86_64": 1, "aarch64": 64}[platform.machine()]  # the system call
 
 
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
-    """The cluster's only host, with an adapter. pytest's folder names are too long for sockets."""
-    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
-        folder = Path(name)
-        with running_daemon(folder, adapter(folder, 1) + member(folder)) as running:
-            yield running
-
-
-@contextmanager
-def watching(daemon: Daemon) -> Iterator[subprocess.Popen[str]]:
-    """pvrdmactl watch, which is killed at the end if it still runs."""
-    process = subprocess.Popen([PVRDMACTL, "--api", str(daemon.api), "watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True)
-    guard = threading.Timer(GUARD_S, process.kill)
-    guard.start()
-    try:
-        yield process
-    finally:
-        guard.cancel()
-        process.kill()
-        process.communicate()
+    """The cluster's only host."""
+    with only_host() as running:
+        yield running
 
 
 def data_of(process: subprocess.Popen[str], event: str) -> Any:
@@ -64,7 +44,7 @@ def data_of(process: subprocess.Popen[str], event: str) -> Any:
 
 
 def test_watch_prints_what_changes_until_an_interrupt(daemon: Daemon) -> None:
-    with watching(daemon) as process:
+    with pvrdmactl(daemon, "watch") as process:
         assert data_of(process, "hello")["host"] == "esx-01"
         assert data_of(process, "inventory")["dvs"] == []
         assert data_of(process, "stats")["adapters"][0][:3] == ["VM-01", "off", True]
@@ -77,7 +57,7 @@ def test_watch_prints_what_changes_until_an_interrupt(daemon: Daemon) -> None:
 
 
 def test_watch_ends_while_its_output_waits_for_a_reader(daemon: Daemon) -> None:
-    with watching(daemon) as process:
+    with pvrdmactl(daemon, "watch") as process:
         data_of(process, "hello")
         waits_to_write = [str(_WRITE), "0x1"]
         # A few events fill it.
@@ -92,7 +72,7 @@ def test_watch_ends_while_its_output_waits_for_a_reader(daemon: Daemon) -> None:
 
 
 def test_a_daemon_that_stops_ends_the_stream(daemon: Daemon) -> None:
-    with watching(daemon) as process:
+    with pvrdmactl(daemon, "watch") as process:
         data_of(process, "stats")
         assert daemon.stop()[0] == 0
         _, errors = process.communicate(timeout=GUARD_S)
@@ -101,7 +81,7 @@ def test_a_daemon_that_stops_ends_the_stream(daemon: Daemon) -> None:
 
 
 def test_the_seventh_watcher_is_refused(daemon: Daemon) -> None:
-    watchers = [watching(daemon) for _ in range(6)]
+    watchers = [pvrdmactl(daemon, "watch") for _ in range(6)]
     try:
         for watcher in watchers:
             data_of(watcher.__enter__(), "hello")
