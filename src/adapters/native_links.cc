@@ -90,8 +90,9 @@ NativeAccess NativeLinks::access_of(transport::SegmentId segment, bool has_right
                                     std::uint32_t mtu_bytes) const {
   const LinkName* link = link_of(segment);
   if (!allows(segment)) {
-    return {segment == transport::SegmentId{} ? "this host's configuration has no [[roce]] without a switch"
-                                              : "its port group does not allow them"};
+    return {segment == transport::SegmentId{}
+                ? "this host's configuration has no [[roce]] for adapters outside a cluster"
+                : "its port group does not allow them"};
   }
   if (!has_right) return {"with the profile esxi they need hardware version 18"};
   if (link == nullptr) return {"this host's configuration has no [[roce]] with its switch and VLAN"};

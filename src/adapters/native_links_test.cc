@@ -39,9 +39,9 @@ TEST(NativeLinks, SayWhatTheConfigurationLacks) {
             "this host's configuration has no [[roce]] with its switch and VLAN");
   EXPECT_EQ(links.access_of(kOwn, true, 1024).why_not, "");
   EXPECT_EQ(NativeLinks({}).access_of(kOwn, true, 1024).why_not,
-            "this host's configuration has no [[roce]] without a switch");
+            "this host's configuration has no [[roce]] for adapters outside a cluster");
   EXPECT_EQ(describe(NativeLinks({}).access_of(kOwn, true, 1024)),
-            "off: this host's configuration has no [[roce]] without a switch");
+            "off: this host's configuration has no [[roce]] for adapters outside a cluster");
 }
 
 TEST(NativeLinks, SayWhatTheDeviceLacks) {

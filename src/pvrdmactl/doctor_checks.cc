@@ -168,7 +168,11 @@ Finding check_nic(const Json& adapter, const MonitorProbe& monitor, bool in_clus
   const std::string socket = text_at(adapter, "socket");
   const std::string mac = text_at(adapter, "mac");
   if (text_at(adapter, "state") == "off") return skipped(subject, "the VM is off");
-  if (monitor.arguments.empty()) return skipped(subject, "the command line of its QEMU cannot be read");
+  if (monitor.arguments.empty()) {
+    return skipped(subject, monitor.error == 0
+                                ? "the command line of its QEMU cannot be read"
+                                : "its QEMU cannot be found, because its monitor cannot be reached");
+  }
   const auto devices = devices_of(monitor.arguments);
   const auto own = std::ranges::find(devices, socket, &QemuDevice::socket);
   if (own == devices.end()) return skipped(subject, "its QEMU's command line does not name " + socket);

@@ -208,6 +208,8 @@ TEST(DoctorNic, HasTheAdaptersMac) {
             "skipped NIC VM-01: its QEMU's command line does not name /a.sock");
   EXPECT_EQ(line(check_nic(adapter, {"/m/qmp", 0, {}}, true)),
             "skipped NIC VM-01: the command line of its QEMU cannot be read");
+  EXPECT_EQ(line(check_nic(adapter, {"/m/qmp", ENOENT, {}}, true)),
+            "skipped NIC VM-01: its QEMU cannot be found, because its monitor cannot be reached");
 }
 
 TEST(DoctorCluster, Store) {

@@ -212,6 +212,14 @@ def test_the_packaged_example_is_valid() -> None:
     assert run(PVRDMAD, "--config", str(example), "--check").returncode == 0
 
 
+def test_the_packaged_example_has_each_key_of_an_adapter() -> None:
+    """Set or commented out. Who only reads the example must find out that QEMU's user has to own the socket."""
+    allowed = MISTAKES["unknown key"][1].rpartition("allowed are ")[2].split(", ")
+    example = Path(__file__).resolve().parents[2] / "packaging" / "pvrdmad.toml"
+    there = set(re.findall(r"^#?(\w+) = ", example.read_text(encoding="utf-8"), re.MULTILINE))
+    assert [key for key in allowed if key not in there] == []
+
+
 def test_check_warns_of_folders_that_do_not_exist(tmp_path: Path) -> None:
     config = tmp_path / "pvrdmad.toml"
     config.write_text(f'[daemon]\napi_socket = "{tmp_path}/api.sock"\n{adapter(tmp_path / "missing", 1)}'

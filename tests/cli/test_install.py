@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from machine import Machine
+from traffic import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", REPOSITORY / "build" / "release")).resolve()
@@ -190,6 +191,16 @@ FORGET = r"""find /etc /usr/local /usr/lib/systemd/system /var/lib -xdev -name '
                  ! -exec mountpoint -q {} \; -exec rm -r {} +
             systemctl daemon-reload"""
 LISTING = "{ find /usr/local /etc/pvrdma /etc/firewalld 2>/dev/null || true; }"
+# Makes a certificate for the API, and its key.
+ISSUE = r"""openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost \
+  -keyout /etc/pvrdma/host.key -out /etc/pvrdma/host.crt 2>/dev/null
+chown pvrdma /etc/pvrdma/host.key"""
+API = """[api]
+listen = "127.0.0.1:8443"
+certificate = "/etc/pvrdma/host.crt"
+key = "/etc/pvrdma/host.key"
+token_file = "/etc/pvrdma/token"
+"""
 
 
 def of_service(machine: Machine, name: str) -> str:
@@ -220,6 +231,25 @@ def test_a_host_of_a_cluster_needs_no_key_but_its_name(machine: Machine) -> None
     journal = machine.run("journalctl", "--unit", "pvrdmad", "--no-pager", "--output", "cat").stdout
     assert journal.count("instead of cubic") == (0 if may_use_cubic else 2), "one warning for each start"
     assert "sandbox: refused" not in journal
+
+
+def test_systemctl_reload_takes_new_certificates(machine: Machine) -> None:
+    machine.shell(f"""cp /etc/pvrdma/pvrdmad.toml /root/before.toml
+        {ISSUE}
+        openssl rand -hex 24 >/etc/pvrdma/token
+        chown pvrdma /etc/pvrdma/token
+        cat >>/etc/pvrdma/pvrdmad.toml <<'END'
+{API}END
+        systemctl restart pvrdmad""")
+    shown = "openssl s_client -connect 127.0.0.1:8443 </dev/null 2>/dev/null | openssl x509 -noout -serial"
+    daemon, first = of_service(machine, "MainPID"), machine.shell(shown)
+    machine.shell(f"{ISSUE}\nsystemctl reload pvrdmad")
+    until("the API shows another certificate", lambda: machine.shell(shown) != first)
+    assert machine.shell(shown) == machine.shell("openssl x509 -noout -serial -in /etc/pvrdma/host.crt")
+    assert of_service(machine, "MainPID") == daemon
+    machine.shell("""mv /root/before.toml /etc/pvrdma/pvrdmad.toml
+        rm /etc/pvrdma/host.key /etc/pvrdma/host.crt /etc/pvrdma/token
+        systemctl restart pvrdmad""")
 
 
 def test_a_forbidden_congestion_control_is_named_by_check_and_start(machine: Machine) -> None:

@@ -6,6 +6,7 @@ Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... /usr/bin/python3 -m pyte
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -59,6 +60,21 @@ def test_a_running_daemon(folder: Path) -> None:
         assert again.returncode == 1
         assert again.stderr == f"pvrdmactl: {tar} exists already: name another file\n"
         assert contents(tar) == files
+
+
+def test_the_log_is_that_of_the_service(folder: Path) -> None:
+    """A program stands for journalctl and prints its arguments: this machine's journal may have no lines of the service."""
+    programs = folder / "bin"
+    programs.mkdir()
+    journalctl = programs / "journalctl"
+    journalctl.write_text('#!/bin/sh\necho "journal: $*"\n', encoding="ascii")
+    journalctl.chmod(0o755)
+    with running_daemon(folder, adapter(folder, 1)) as daemon:
+        done = run(PVRDMACTL, "--api", str(daemon.api), "support-bundle", str(folder / "support.tar"),
+                   env={"PATH": f"{programs}:{os.environ['PATH']}"})
+        assert (done.returncode, done.stderr) == (0, "")
+    said = contents(folder / "support.tar")["log.txt"]
+    assert said.startswith("journal: ") and "--unit=pvrdmad" in said.split()
 
 
 def test_no_daemon(folder: Path) -> None:

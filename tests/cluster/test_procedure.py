@@ -165,3 +165,26 @@ def test_cross_host_traffic_needs_vmknic_and_ruleset_on_both_hosts(shared_fleet:
                 two.ctl_text(*command)
         checker.advance()
         assert {path["path"] for path in one.ctl("path", "list")} == {"tcp"}
+
+
+def test_a_disabled_firewall_replaces_the_ruleset(shared_fleet: Fleet) -> None:
+    """The guide's step "or disable the firewall", while traffic runs: the host listens although its ruleset is disabled."""
+    one, two = shared_fleet[1], shared_fleet[2]
+
+    def firewall(*words: str) -> None:
+        two.ctl_text("network", "firewall", *words)
+
+    with shared_fleet.checker("VM-01", "VM-02", "--timeout", "20") as checker:
+        checker.advance()
+        try:
+            firewall("ruleset", "set", "-e", "false", "-r", "pvrdma")
+            until("no path", lambda: {path["path"] for path in one.ctl("path", "list")} == {"none"})
+            firewall("set", "-e", "false")
+            checker.advance()
+            assert two.ctl("cluster", "get")["tcp"]["listening"]
+            firewall("set", "-e", "true")
+            until("the ruleset counts again", lambda: {path["path"] for path in one.ctl("path", "list")} == {"none"})
+        finally:
+            firewall("set", "-e", "true")
+            firewall("ruleset", "set", "-e", "true", "-r", "pvrdma")
+        checker.advance()
