@@ -229,17 +229,31 @@ Findings check_peers(const Json& cluster) {
   Findings findings;
   if (const std::string why = text_at(tcp, "trouble"); !why.empty())
     findings.push_back(trouble("TCP port 28250", why, "give the tagged vmknic's address to this host"));
+  const auto cannot_reach = [&](const std::string& host, std::string why) {
+    findings.push_back(
+        trouble("peer " + host, std::move(why), fmt::format("run pvrdmactl doctor on {}", host)));
+  };
+  std::set<std::string> peers;
   for (const Json& peer : tcp.at("peers")) {
-    const std::string subject = "peer " + text_at(peer, "host");
+    const std::string host = text_at(peer, "host");
     const std::string why = text_at(peer, "trouble");
+    peers.insert(host);
     if (number_at(peer, "lanes_up") != 0 && why.empty()) {
-      findings.push_back(ok(subject, fmt::format("{} connection(s)", number_at(peer, "lanes_up"))));
+      findings.push_back(ok("peer " + host, fmt::format("{} connection(s)", number_at(peer, "lanes_up"))));
     } else {
-      findings.push_back(trouble(subject, why.empty() ? "no connection" : why,
-                                 fmt::format("run pvrdmactl doctor on {}", text_at(peer, "host"))));
+      cannot_reach(host, why.empty() ? "no connection" : why);
     }
   }
-  if (findings.empty()) findings.push_back(skipped("peers", "the cluster has no other host"));
+  // A host that is not alive or has no tagged vmknic is no peer.
+  for (const Json& host : cluster.at("hosts")) {
+    const std::string name = text_at(host, "name");
+    const std::string why = text_at(host, "trouble");
+    if (!bool_at(host, "self") && !why.empty() && !peers.contains(name)) cannot_reach(name, why);
+  }
+  if (findings.empty()) {
+    findings.push_back(skipped(
+        "peers", is_alone(cluster) ? "the cluster has no other host" : "this host connects to none yet"));
+  }
   return findings;
 }
 

@@ -81,10 +81,12 @@ TEST(DoctorLimits, OpenFiles) {
             "systemctl edit pvrdmad, then systemctl restart pvrdmad");
 }
 
-const Json kOneHost{{"hosts", {{{"name", "esx-01"}}}}};
+const Json kOneHost{{"hosts", {{{"name", "esx-01"}, {"self", true}, {"trouble", ""}}}}};
 
 Json cluster(const std::string& device) {
-  return {{"hosts", {{{"name", "esx-01"}}, {{"name", "esx-02"}}}},
+  return {{"hosts",
+           {{{"name", "esx-01"}, {"self", true}, {"trouble", ""}},
+            {{"name", "esx-02"}, {"self", false}, {"trouble", ""}}}},
           {"store", {{"description", "etcd"}, {"connected", true}, {"trouble", ""}}},
           {"tcp", {{"trouble", ""}, {"peers", {{{"host", "esx-02"}, {"lanes_up", 4}, {"trouble", ""}}}}}},
           {"hca", {{"device", device}, {"trouble", ""}, {"peers", {{{"host", "esx-02"}}}}}}};
@@ -264,6 +266,11 @@ TEST(DoctorCluster, Peers) {
             (Lines{"TROUBLE TCP port 28250: cannot listen -> give the tagged vmknic's address to this host",
                    "TROUBLE peer esx-02: Connection refused -> run pvrdmactl doctor on esx-02"}));
   answer["tcp"] = {{"trouble", ""}, {"peers", Json::array()}};
+  EXPECT_EQ(lines(check_peers(answer)), Lines{"skipped peers: this host connects to none yet"});
+  answer["hosts"][1]["trouble"] = "esx-02 is not alive";
+  EXPECT_EQ(lines(check_peers(answer)),
+            Lines{"TROUBLE peer esx-02: esx-02 is not alive -> run pvrdmactl doctor on esx-02"});
+  answer["hosts"].erase(1);
   EXPECT_EQ(lines(check_peers(answer)), Lines{"skipped peers: the cluster has no other host"});
 }
 
