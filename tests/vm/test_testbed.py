@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness import cases
-from harness.channel import GuestLost, GuestTimeout
+from harness.channel import Channel, GuestLost, GuestTimeout
 from harness.cluster import Cluster, Setup
 from harness.vm import GuestCommandFailed
 from testbed import ensure
@@ -52,6 +53,29 @@ def test_exit_code_and_output_come_back(bare: Cluster) -> None:
 
 def test_long_output_comes_back_whole(bare: Cluster) -> None:
     assert bare.vms[0].check("seq 100000") == "".join(f"{number}\n" for number in range(1, 100001))
+
+
+def test_a_command_goes_to_the_qemu_that_is_left(tmp_path: Path) -> None:
+    """Also when the other QEMU has ended only just now. Without a guest: the test plays both QEMUs."""
+    channel = Channel(tmp_path / "channel")
+    try:
+        with _connected(tmp_path / "channel") as first, first.makefile("r") as commands:
+            for number in range(1, 101):
+                second = _connected(tmp_path / "channel")
+                second.sendall(b"ready\n")
+                assert channel.wait_for_boot(number, 20)  # so the channel has the second connection
+                second.close()
+                channel.submit("true")
+                assert commands.readline()
+    finally:
+        channel.close()
+
+
+def _connected(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(20)
+    connection.connect(str(path))
+    return connection
 
 
 def test_commands_run_at_once(bare: Cluster) -> None:

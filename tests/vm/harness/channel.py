@@ -71,19 +71,22 @@ class Channel:
 
     def submit(self, script: str) -> int:
         """Starts `script` in the guest. The returned id is for `wait` and `done`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._connections or self._closed or not self._goes_on, _CONNECT_GUARD_S)
-            if not self._connections or self._closed:
-                raise GuestLost("the guest is not connected")
-            request = self._next_id
-            self._next_id += 1
-            self._pending[request] = _Pending()
-            connection = self._connections[-1]
-        try:
-            connection.sendall(f"{request} {base64.b64encode(script.encode()).decode()}\n".encode())
-        except OSError as error:
-            raise GuestLost("the guest ended") from error
-        return request
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._connections or self._closed or not self._goes_on, _CONNECT_GUARD_S)
+                if not self._connections or self._closed:
+                    raise GuestLost("the guest is not connected")
+                request = self._next_id
+                self._next_id += 1
+                self._pending[request] = _Pending()
+                connection = self._connections[-1]
+            try:
+                connection.sendall(f"{request} {base64.b64encode(script.encode()).decode()}\n".encode())
+                return request
+            except OSError:  # this QEMU has ended; its reader removes the connection. Another QEMU may have the guest.
+                with self._changed:
+                    del self._pending[request]
+                    self._changed.wait_for(lambda ended=connection: ended not in self._connections, _CONNECT_GUARD_S)
 
     def done(self, request: int) -> bool:
         """Whether the command has ended in any way."""
@@ -149,6 +152,7 @@ class Channel:
             with self._changed:
                 self._connections.remove(connection)
                 is_lost = not self._connections and not self._goes_on
+                self._changed.notify_all()
         if is_lost:
             self._finish()
 
