@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -22,7 +23,8 @@ from harness.mixed import Mixed  # noqa: E402
 from harness.pairing import Pairing  # noqa: E402
 
 _Kind = TypeVar("_Kind")
-_LOGS = REPOSITORY / "build" / "vm-logs"
+_MODE = os.environ.get("PVRDMA_DOORBELLS")  # runs with different modes may go on at the same time
+_LOGS = REPOSITORY / "build" / (f"vm-logs-{_MODE}" if _MODE else "vm-logs")
 
 # Every run uses the first; the others join in `make test-full`.
 _SETUPS = [
