@@ -68,11 +68,17 @@ class Machine:
         self.started.append(started)
         return started
 
+    def own_folder(self, name: str) -> Path:
+        """A new folder of the programs' user."""
+        folder = self.folder / name
+        folder.mkdir(mode=0o700)
+        if self.user:
+            os.chown(folder, NOBODY, NOBODY)
+        return folder
+
     def start_daemon(self, *arguments: str) -> subprocess.Popen[str]:
         """Starts the daemon that pvrdma-run then finds, with two nodes."""
-        self.runtime.mkdir(mode=0o700)
-        if self.user:
-            os.chown(self.runtime, NOBODY, NOBODY)
+        self.own_folder(self.runtime.name)
         return self.start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", "2", "--runtime", str(self.runtime), *arguments)
 
     def run(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from machine import PATIENCE_S, Machine, until
 from test_programs import both_ways
+
+_PROGRAMS = Path(__file__).parent / "programs"
 
 
 def _address(node: int) -> str:
@@ -89,11 +93,30 @@ def test_ucmatose(shared_machine: Machine, port: str, nodes: tuple[int, int]) ->
     assert "return status 0" in output and "return status 0" in client, (output, client)
 
 
-@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_lat", "ib_send_bw -c UD"])
+_PERFTEST_ROW = re.compile(r"^ *\d+ +\d+(\s+[\d.]+){3}", re.MULTILINE)
+
+
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_lat"])
 def test_perftest_by_connections(shared_machine: Machine, port: str, program: str) -> None:
-    command = [*program.split(), "-R", "-F", "-p", port, "-n", "200"]
+    """Its server closes its listener and listens again. A request that comes in between waits (`cm/parked_requests.h`)."""
+    command = [program, "-R", "-F", "-p", port, "-n", "200"]
     _, output = _connect(shared_machine, command, [*command, _address(0)], (0, 1))
-    assert re.search(r"^ *\d+ +\d+(\s+[\d.]+){3}", output, re.MULTILINE), output
+    assert _PERFTEST_ROW.search(output), output
+
+
+def test_perftest_by_datagrams(shared_machine: Machine, port: str) -> None:
+    """A request for datagrams does not wait for the server's second listener, so the client does (programs/listens_again.c)."""
+    library = shared_machine.folder / "listens_again.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, _PROGRAMS / "listens_again.c"], check=True)
+    told = shared_machine.own_folder("listens-again")
+    environment = {"LISTENS_AGAIN": str(told), "LD_PRELOAD": str(library)}
+    command = ["ib_send_bw", "-c", "UD", "-R", "-F", "-p", port, "-n", "200"]
+    server = shared_machine.popen(*command, **environment)
+    until(lambda: (told / "listening-1").exists() or server.poll() is not None, "the server listens")
+    client = shared_machine.run(*command, _address(0), node=1, **environment)
+    output, _ = server.communicate(timeout=PATIENCE_S)
+    assert client.returncode == 0 and _PERFTEST_ROW.search(client.stdout), f"client: {client.stdout}\nserver: {output}"
+    assert server.returncode == 0, output
 
 
 @both_ways
@@ -176,6 +199,5 @@ def test_ports(shared_machine: Machine, port: str) -> None:
         ("fault", "the other thread goes on"),
     ])
 def test_files_in_several_threads(shared_machine: Machine, case: str, result: str) -> None:
-    script = os.path.join(os.path.dirname(__file__), "programs/connection_files.py")
-    done = shared_machine.run("/usr/bin/python3", script, case)
+    done = shared_machine.run("/usr/bin/python3", str(_PROGRAMS / "connection_files.py"), case)
     assert done.returncode == 0 and done.stdout.strip() == result, done.stdout

@@ -15,7 +15,7 @@ from harness.programs import RDMA_CLIENT, perftest, rping, rstream, ucmatose, ud
 from harness.vm import Job, Vm
 
 _GUARD_S = 60
-_REFUSED = re.compile("REJECTED|UNREACHABLE, error: 1$|Connection refused|Unexpected CM event", re.IGNORECASE | re.MULTILINE)
+_REFUSED = re.compile(r"REJECTED|UNREACHABLE[,;] error: 1\.?$|Connection refused|Unexpected CM event", re.IGNORECASE | re.MULTILINE)
 
 _CASES = [
     rping(100),
