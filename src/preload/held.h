@@ -35,10 +35,7 @@ struct held* held_find(uint32_t file, enum object_kind kind, uint32_t handle);
 struct held* held_find_user(uint64_t user_handle);
 // Unpins the runs and forgets the object.
 void held_remove(struct held* held);
-// Removes one MR of a file that was closed, and says what it registered. Returns false if the file has no
-// more.
-bool held_take_mr(uint32_t file, uint64_t* start, uint64_t* length);
-// Removes everything of a file that was closed.
-void held_remove_file(uint32_t file);
+// Removes everything of a file that was closed, and says of each MR, when it is removed, what it registered.
+void held_remove_file(uint32_t file, void (*removed_mr)(uintptr_t start, uint64_t length));
 // Called in the child of a fork: forgets all objects, which are the parent's.
 void held_forget(void);
