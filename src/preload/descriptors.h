@@ -1,8 +1,8 @@
 // The process's file descriptors that are ours: uverbs files, rdma_cm files and channels of events.
 //
 // descriptor_of() is the test that every wrapper makes first: one comparison in a process without descriptors
-// of ours. Thread: descriptor_of(), is_maybe_ours() and
-// descriptor_was_ours() any; the others under lock.
+// of ours. Thread: descriptor_of(), is_maybe_ours(), descriptor_was_ours() and descriptors_were_ours() any;
+// the others under lock.
 #pragma once
 
 #include <stdbool.h>
