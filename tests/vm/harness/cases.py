@@ -72,15 +72,15 @@ def run(case: Case, server: Vm, client: Vm | ProcessNode, end_file: str = "") ->
         else:
             client_result = client.run(client_command, case.guard_s)
         if client_result.exit_code != 0:  # then the server may wait for ever
-            raise AssertionError("\n".join((_problem(case, client, client_command, client_result, case.expect),
+            raise AssertionError("\n".join((problem(case, client, client_command, client_result, case.expect),
                                             "The server: " + _last_words(server, job))))
         server_result = job.wait(case.guard_s)
     except BaseException:
         if server.running and not job.done:
             job.kill()
         raise
-    problems = (_problem(case, server, server_command, server_result, case.expect_server),
-                _problem(case, client, client_command, client_result, case.expect))
+    problems = (problem(case, server, server_command, server_result, case.expect_server),
+                problem(case, client, client_command, client_result, case.expect))
     if any(problems):
         raise AssertionError("\n".join(filter(None, problems)))
     return server_result, client_result
@@ -106,13 +106,13 @@ def under_way(case: Case, server: Vm, client: Vm) -> Iterator[Future[tuple[Resul
         load.result()
 
 
-def _problem(case: Case, vm: Vm | ProcessNode, command: str, result: Result, patterns: tuple[str, ...]) -> str:
+def problem(case: Case, vm: Vm | ProcessNode, command: str, result: Result, patterns: tuple[str, ...]) -> str:
     """What is wrong with a side's result; empty if it is correct."""
     missing = [pattern for pattern in patterns if not re.search(pattern, result.output, re.MULTILINE)]
     if result.exit_code == 0 and not missing:
         return ""
-    problem = f"exit code {result.exit_code}" if result.exit_code else f"nothing matches {missing}"
-    return f"{case.name}: {vm.name} '{command}': {problem}; output:\n{result.output}"
+    why = f"exit code {result.exit_code}" if result.exit_code else f"nothing matches {missing}"
+    return f"{case.name}: {vm.name} '{command}': {why}; output:\n{result.output}"
 
 
 def _last_words(vm: Vm, job: Job) -> str:

@@ -59,11 +59,9 @@ class ProcessNode:
     """The programs of one adapter, with the addresses `address` and `address6`. Has what cases need of a VM."""
 
     rdma_device = DEVICE
-    running = True
 
     def __init__(self, daemon: Daemon, adapter: Adapter, address: str, address6: str, logs: Path) -> None:
         self.name = adapter.name
-        self.mac = adapter.mac
         self.address = address
         self.address6 = address6
         self._logs = logs
@@ -82,8 +80,7 @@ class ProcessNode:
             raise
 
     @property
-    def standin_log(self) -> Path:
-        """What the adapter's stand-in has logged."""
+    def _standin_log(self) -> Path:
         return self._runtime / "pvrdma" / f"adapter-{self.name}.standin" / "standin.log"
 
     def start_job(self, command: str) -> ProcessJob:
@@ -127,8 +124,8 @@ class ProcessNode:
         ProcessJob("pvrdma-run --stop", words, self._environment, self._logs / f"{self.name}.stop").wait()
 
     def _keep_log(self) -> None:
-        if self.standin_log.exists():
-            shutil.copy(self.standin_log, self._logs / f"{self.name}.standin")
+        if self._standin_log.exists():
+            shutil.copy(self._standin_log, self._logs / f"{self.name}.standin")
 
     def _start(self, command: str, *words: str) -> ProcessJob:
         job = ProcessJob(command, [*as_unit.as_its_user(), *self._place, *words], self._environment, self._logs / f"{self.name}.{len(self._jobs)}")
