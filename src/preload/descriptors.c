@@ -88,7 +88,7 @@ void descriptor_copy(int from, int to) {
   if (!descriptor_was_ours(from) && !descriptor_was_ours(to)) return;
   struct descriptor* const copied = descriptor_of(from);
   descriptor_drop(to);
-  if (copied == NULL || to < 0 || to >= kNumbers) return;
+  if (copied == NULL || to >= kNumbers) return;
   ++copied->uses;
   set_number(to, copied);
 }

@@ -46,7 +46,7 @@ int descriptor_number(uint64_t generation);
 int descriptor_open(int (*open_locked)(int flags), int flags);
 // Takes an open number as ours. Returns NULL without memory, or if the number is too high.
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind);
-// `to` means the same as `from` now; if `from` is not ours, `to` is not either.
+// `to`, an open number, means the same as `from` now; if `from` is not ours, `to` is not either.
 void descriptor_copy(int from, int to);
 // The number is about to be closed. Its last number closes a uverbs or rdma_cm file at the stand-in.
 void descriptor_drop(int fd);

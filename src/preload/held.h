@@ -28,10 +28,10 @@ struct held {
 // Pins the runs. Returns NULL without memory.
 struct held* held_add(uint32_t file, enum object_kind kind, uint32_t handle,
                       const struct pvrdma_wire_run* runs, uint32_t run_count);
-// Says what events call the object.
+// Gives the object the name that is in its events.
 void held_name(struct held* held, uint64_t user_handle);
 struct held* held_find(uint32_t file, enum object_kind kind, uint32_t handle);
-// Finds an object by what events call it, whatever its file; NULL: it was destroyed.
+// Finds an object of any file by that name; NULL: it was destroyed.
 struct held* held_find_user(uint64_t user_handle);
 // Unpins the runs and forgets the object.
 void held_remove(struct held* held);
