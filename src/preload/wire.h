@@ -20,7 +20,7 @@
 //     EFAULT           runs that leave their window, or do not add up to the buffers that the command names
 //     EOPNOTSUPP       a uverbs command that the stand-in does not know
 //     ENOSYS           an rdma_cm command that the stand-in does not know
-//     EMFILE           the process has its maximum of files or memory windows
+//     EMFILE           the process has its maximum of files, channels or memory windows
 //     ENOMEM           the device's or the adapter's budget is used up
 //     EIO              the daemon or the adapter is gone; it stays so
 //
