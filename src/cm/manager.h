@@ -77,6 +77,9 @@ struct Event {
   std::int32_t status = 0;
   Parameters peer;  // its responder resources are this end's initiator depth, and the reverse
   std::vector<std::byte> private_data;
+
+  // The one of its ids that the program knows already.
+  Handle known_id() const { return type == EventType::kConnectRequest ? listener : id; }
 };
 
 struct Datagram {

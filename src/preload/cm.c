@@ -99,8 +99,8 @@ static int execute(const struct descriptor* file, struct call* call) {
   return 0;
 }
 
-// As in the kernel, a thread that waits when another one closes the descriptor waits for ever. Programs know
-// that, and cancel it or end; an error would be news to them.
+// As in the kernel, a thread that waits when another one closes the descriptor waits for ever. Programs expect
+// that, and cancel the thread or end. They do not expect an error.
 static void wait_for_nothing(void) {
   while (true) NEXT(poll)(NULL, 0, -1);
 }

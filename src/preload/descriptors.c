@@ -88,7 +88,7 @@ void descriptor_copy(int from, int to) {
   if (!descriptor_was_ours(from) && !descriptor_was_ours(to)) return;
   struct descriptor* const copied = descriptor_of(from);
   descriptor_drop(to);
-  if (copied == NULL || to < 0 || to >= kNumbers) return;
+  if (copied == NULL || to >= kNumbers) return;
   ++copied->uses;
   set_number(to, copied);
 }
@@ -97,10 +97,7 @@ static void close_file(struct descriptor* file) {
   own_file_close(&file->doorbells);
   channel_prepare(PVRDMA_WIRE_CLOSE_FILE)->request.file = file->number;
   channel_ask(-1);
-  uint64_t start;
-  uint64_t length;
-  while (held_take_mr(file->number, &start, &length)) unshare_range(start, length);
-  held_remove_file(file->number);
+  held_remove_file(file->number, unshare_range);
 }
 
 static void close_cm_file(const struct descriptor* file) {

@@ -1,8 +1,8 @@
 // The process's file descriptors that are ours: uverbs files, rdma_cm files and channels of events.
 //
 // descriptor_of() is the test that every wrapper makes first: one comparison in a process without descriptors
-// of ours. Thread: descriptor_of(), is_maybe_ours() and
-// descriptor_was_ours() any; the others under lock.
+// of ours. Thread: descriptor_of(), is_maybe_ours(), descriptor_was_ours() and descriptors_were_ours() any;
+// the others under lock.
 #pragma once
 
 #include <stdbool.h>
@@ -46,7 +46,7 @@ int descriptor_number(uint64_t generation);
 int descriptor_open(int (*open_locked)(int flags), int flags);
 // Takes an open number as ours. Returns NULL without memory, or if the number is too high.
 struct descriptor* descriptor_add(int fd, enum descriptor_kind kind);
-// `to` means the same as `from` now; if `from` is not ours, `to` is not either.
+// `to`, an open number, means the same as `from` now; if `from` is not ours, `to` is not either.
 void descriptor_copy(int from, int to);
 // The number is about to be closed. Its last number closes a uverbs or rdma_cm file at the stand-in.
 void descriptor_drop(int fd);

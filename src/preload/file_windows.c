@@ -25,14 +25,6 @@ static struct file_window {
 } windows[kFileWindowsMax];
 static unsigned window_count;
 
-struct entry {  // as getdents64() has it
-  uint64_t inode;
-  int64_t next;
-  unsigned short bytes;
-  unsigned char kind;
-  char name[];
-};
-
 static bool is_file_of(const struct stat* status, const struct mapping* mapping) {
   return S_ISREG(status->st_mode) && status->st_dev == mapping->device && status->st_ino == mapping->inode;
 }
@@ -58,13 +50,13 @@ static int copy_open(const struct mapping* mapping, struct stat* status) {
   const int folder = raw_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (folder < 0) return -1;
   int found = -1;
-  _Alignas(struct entry) char entries[kEntriesBytes];
+  _Alignas(struct dirent64) char entries[kEntriesBytes];
   long got;
   while (found < 0 && (got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; at < got && found < 0;) {
-      const struct entry* const entry = (const void*)(entries + at);
-      at += entry->bytes;
-      const int fd = entry->name[0] == '.' ? -1 : atoi(entry->name);
+      const struct dirent64* const entry = (const void*)(entries + at);
+      at += entry->d_reclen;
+      const int fd = entry->d_name[0] == '.' ? -1 : atoi(entry->d_name);
       if (fd >= 0) found = copy_of(fd, mapping, status);
     }
   }

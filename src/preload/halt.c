@@ -1,5 +1,6 @@
 #include "preload/halt.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -13,14 +14,6 @@
 enum {
   kThreadsMax = 16384,
   kAnswerMs = 2000,  // a thread that can run answers at once; a busy machine may let it wait
-};
-
-struct directory_entry {
-  uint64_t inode;
-  int64_t offset;
-  uint16_t bytes;
-  uint8_t type;
-  char name[];
 };
 
 struct called {
@@ -93,13 +86,13 @@ static int call_threads(int signal_number, struct called* called, bool* found_ne
   const int process = (int)syscall(SYS_getpid);
   const int self = (int)syscall(SYS_gettid);
   *found_new = false;
-  char entries[4096] __attribute__((aligned(8)));
+  _Alignas(struct dirent64) char entries[4096];
   long got;
   while ((got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; at < got;) {
-      const struct directory_entry* const entry = (const struct directory_entry*)(const void*)(entries + at);
-      at += entry->bytes;
-      const int id = (int)strtol(entry->name, NULL, 10);
+      const struct dirent64* const entry = (const void*)(entries + at);
+      at += entry->d_reclen;
+      const int id = atoi(entry->d_name);
       if (id == 0 || id == self || was_called(called, id)) continue;
       if (called->count == kThreadsMax) {
         got = -1;

@@ -74,25 +74,17 @@ void held_remove(struct held* held) {
   pool_give(held, bytes_of(held->run_count));
 }
 
-bool held_take_mr(uint32_t file, uint64_t* start, uint64_t* length) {
-  for (int i = 0; i < kBuckets; ++i) {
-    for (struct held* held = buckets[i]; held != NULL; held = held->next) {
-      if (held->file != file || held->kind != kMr) continue;
-      *start = held->start;
-      *length = held->length;
-      held_remove(held);
-      return true;
-    }
-  }
-  return false;
-}
-
-void held_remove_file(uint32_t file) {
+void held_remove_file(uint32_t file, void (*removed_mr)(uintptr_t start, uint64_t length)) {
   for (int i = 0; i < kBuckets; ++i) {
     struct held* next;
     for (struct held* held = buckets[i]; held != NULL; held = next) {
       next = held->next;
-      if (held->file == file) held_remove(held);
+      if (held->file != file) continue;
+      const bool is_mr = held->kind == kMr;
+      const uintptr_t start = held->start;
+      const uint64_t length = held->length;
+      held_remove(held);
+      if (is_mr) removed_mr(start, length);
     }
   }
 }

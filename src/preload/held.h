@@ -28,17 +28,14 @@ struct held {
 // Pins the runs. Returns NULL without memory.
 struct held* held_add(uint32_t file, enum object_kind kind, uint32_t handle,
                       const struct pvrdma_wire_run* runs, uint32_t run_count);
-// Says what events call the object.
+// Gives the object the name that is in its events.
 void held_name(struct held* held, uint64_t user_handle);
 struct held* held_find(uint32_t file, enum object_kind kind, uint32_t handle);
-// Finds an object by what events call it, whatever its file; NULL: it was destroyed.
+// Finds an object of any file by that name; NULL: it was destroyed.
 struct held* held_find_user(uint64_t user_handle);
 // Unpins the runs and forgets the object.
 void held_remove(struct held* held);
-// Removes one MR of a file that was closed, and says what it registered. Returns false if the file has no
-// more.
-bool held_take_mr(uint32_t file, uint64_t* start, uint64_t* length);
-// Removes everything of a file that was closed.
-void held_remove_file(uint32_t file);
+// Removes everything of a file that was closed, and says of each MR, when it is removed, what it registered.
+void held_remove_file(uint32_t file, void (*removed_mr)(uintptr_t start, uint64_t length));
 // Called in the child of a fork: forgets all objects, which are the parent's.
 void held_forget(void);

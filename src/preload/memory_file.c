@@ -13,7 +13,7 @@ enum {
   kPins = kMapped - 1,
 };
 
-// Collect once so much was taken since the last time, or half of what was in use then.
+// Collect when more than this was taken since the last time, and more than half of what was in use then.
 #define COLLECT_AFTER_PAGES 8192u
 
 static const uint64_t kWindowBytes[MEMORY_WINDOWS_MAX] = {256ull << 20, 1ull << 30, 4ull << 30, 4ull << 30,

@@ -247,6 +247,5 @@ bool stack_is_shared(void) {
   const uintptr_t below = 65536;  // what fork() and its handlers may use
   const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   bool found = false;
-  visit_mappings(here - below, here + 1, find_shared, &found);
-  return found;
+  return visit_mappings(here - below, here + 1, find_shared, &found) != 0 || found;
 }

@@ -15,7 +15,8 @@ int share_range(uintptr_t start, uint64_t length, struct run_list* list);
 // cannot be exchanged stay shared.
 void unshare_range(uintptr_t start, uint64_t length);
 
-// True if the calling thread's stack, where it is now, is pages of the memory file. Thread: any.
+// True if the calling thread's stack, where it is now, is pages of the memory file, or if that cannot be
+// known. Thread: any.
 bool stack_is_shared(void);
 
 // In the child of a fork, whose memory file is its parent's: gives it private copies of all shared pages.

@@ -20,7 +20,8 @@
 //     EFAULT           runs that leave their window, or do not add up to the buffers that the command names
 //     EOPNOTSUPP       a uverbs command that the stand-in does not know
 //     ENOSYS           an rdma_cm command that the stand-in does not know
-//     EMFILE, ENOMEM   the process's or the device's limits are reached
+//     EMFILE           the process has its maximum of files, channels or memory windows
+//     ENOMEM           the device's or the adapter's budget is used up
 //     EIO              the daemon or the adapter is gone; it stays so
 //
 // Channels of completion and asynchronous events are SOCK_SEQPACKET sockets, too. The stand-in writes one
@@ -67,8 +68,8 @@ enum pvrdma_wire_type {
   // files included, not sealed against writing. The window is [value0, value0 + value1) of it, both multiples
   // of 4096, inside the file. Answer: value = the window's number. Windows last as long as the connection. If
   // the file gets smaller and the device needs what is gone, the adapter stops, for all of its processes. So
-  // a stand-in that serves several users takes only files sealed with F_SEAL_SHRINK. EINVAL: not such a file.
-  // ENOMEM: the adapter's budget.
+  // a stand-in that serves several users takes only files sealed with F_SEAL_SHRINK. EINVAL: no such file, or
+  // no such part of it. EMFILE: PVRDMA_WIRE_MAX_WINDOWS. ENOMEM: the adapter's budget.
   PVRDMA_WIRE_ADD_WINDOW = 4,
 
   // The process wrote a command into `file`: exactly the bytes that it wrote. Runs: see pvrdma_wire_run.

@@ -45,7 +45,7 @@ static int watch(int fd, uintptr_t start, size_t bytes) {
 int stop_writers(uintptr_t start, size_t bytes, struct stopped_writers* writers) {
   *writers = (struct stopped_writers){.fd = -1, .start = start, .bytes = bytes};
   if (has_one_thread()) return 0;
-  // This thread writes to its thread-local memory meanwhile, and nobody would let it go.
+  // While writers are stopped, this thread writes to its thread-local memory. It would stop itself for ever.
   const uintptr_t own = (uintptr_t)&errno;
   if (own >= start && own < start + bytes) return EFAULT;
   writers->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);

@@ -138,11 +138,10 @@ void CmFile::put_simple(cm::Handle handle, std::uint32_t event) {
 // Events of an id that the program has not named yet are dropped, as the kernel does: it cannot know whose
 // they are. A command on the id then fails.
 void CmFile::put(cm::Event event) {
-  const bool is_request = event.type == cm::EventType::kConnectRequest;
-  const cm::Handle counted = is_request ? event.listener : event.id;
+  const cm::Handle counted = event.known_id();
   const auto found = ids_.find(counted);
   if (found == ids_.end() || found->second.uid == 0) return;
-  Waiting waiting{.counted = counted, .made = is_request ? event.id : 0};
+  Waiting waiting{.counted = counted, .made = event.id == counted ? 0 : event.id};
   waiting.answer.uid = found->second.uid;
   waiting.answer.id = event.id;
   waiting.answer.event = number_of(event.type);

@@ -78,8 +78,7 @@ void CmService::flush() {
   }
   send_waiting();
   for (cm::Event& event : manager_.take_events()) {
-    const bool is_request = event.type == cm::EventType::kConnectRequest;
-    CmFile* const file = owner(is_request ? event.listener : event.id);
+    CmFile* const file = owner(event.known_id());
     if (file != nullptr) file->put(std::move(event));
   }
 }

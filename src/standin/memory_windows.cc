@@ -12,6 +12,8 @@ constexpr std::uint64_t kPage = PVRDMA_WIRE_PAGE_BYTES;
 
 Result<> check_file(int fd, std::uint64_t offset, std::uint64_t bytes, MemoryFiles allowed) {
   if (fd < 0) return fail(EINVAL, "a memory window came without a file");
+  if ((::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
+    return fail(EINVAL, "a memory window's file is not open for reading and writing");
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0) return fail(EINVAL, "a memory window's file is not on tmpfs or hugetlbfs");
   if (allowed == MemoryFiles::kSealed && (seals & F_SEAL_SHRINK) == 0)

@@ -406,6 +406,8 @@ TEST_P(StandInTest, ChecksWindows) {
   EXPECT_EQ(wire.add_window(null.get(), 0, 1 << 16).header.error, EINVAL);
   EXPECT_EQ(wire.add_window(-1, 0, 1 << 16).header.error, EINVAL);
   const ProgramMemory good(1 << 18);
+  const Fd for_reading(::open(fmt::format("/proc/self/fd/{}", good.fd()).c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(wire.add_window(for_reading.get(), 0, 4096).header.error, EINVAL);
   EXPECT_EQ(wire.add_window(good.fd(), 0, 1 << 19).header.error, EINVAL);
   EXPECT_EQ(wire.add_window(good.fd(), 1 << 18, 4096).header.error, EINVAL);
   EXPECT_EQ(wire.add_window(good.fd(), ~std::uint64_t{0} - 4095, 4096).header.error, EINVAL);

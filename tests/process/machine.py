@@ -5,6 +5,7 @@ A root who runs the tests becomes the user "nobody" in the programs that they st
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / os.environ.get("PVRDMA_BUILD", "build/release")
@@ -20,6 +22,8 @@ PVRDMA_RUN = BUILD / "src/pvrdma_run/pvrdma-run"
 # A hang guard, for a machine that other tests load.
 PATIENCE_S = 60
 NOBODY = 65534
+STANDIN_OBJECTS = {"contexts": 0, "pds": 1, "mrs": 1, "cqs": 1, "qps": 1, "srqs": 0}  # of an adapter without programs: queue pair 1
+_REFUSALS = ("REJECTED", "RDMA_CM_EVENT_UNREACHABLE, error: 1\n", "Connection refused", "Unexpected CM event")
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -55,6 +59,17 @@ class Machine:
     def runtime(self) -> Path:
         return self.folder / "pvrdma"
 
+    @property
+    def api(self) -> Path:
+        """The daemon's socket for the API."""
+        return self.runtime / "api.sock"
+
+    def ask(self, path: str) -> Any:
+        """The daemon's answer to a GET of the API; None if it does not run."""
+        answer = subprocess.run(["curl", "-s", "--unix-socket", self.api, f"http://localhost/v1/{path}"],
+                                capture_output=True, text=True, check=False)
+        return json.loads(answer.stdout) if answer.returncode == 0 else None
+
     def popen(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.Popen[str]:
         """Starts the command on a node, or with pvrdma-run's own options (None)."""
         place = [] if node is None else ["--node", str(node)]
@@ -68,11 +83,17 @@ class Machine:
         self.started.append(started)
         return started
 
+    def own_folder(self, name: str) -> Path:
+        """A folder of the programs' user."""
+        folder = self.folder / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if self.user:
+            os.chown(folder, NOBODY, NOBODY)
+        return folder
+
     def start_daemon(self, *arguments: str) -> subprocess.Popen[str]:
         """Starts the daemon that pvrdma-run then finds, with two nodes."""
-        self.runtime.mkdir(mode=0o700)
-        if self.user:
-            os.chown(self.runtime, NOBODY, NOBODY)
+        self.own_folder(self.runtime.name)
         return self.start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", "2", "--runtime", str(self.runtime), *arguments)
 
     def run(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -83,16 +104,40 @@ class Machine:
         """Runs a command that starts pvrdma-run itself."""
         return _finished(self.start(*command, **environment))
 
-    def pair(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int], **environment: str) -> tuple[str, str]:
-        """Runs a server, and a client as soon as the server listens. Both must succeed. Returns their outputs."""
+    def pair(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int],
+             is_listening: Callable[[], bool] | None = None, **environment: str) -> tuple[str, str]:
+        """Runs a server, and a client as soon as the server listens: at its TCP port, if nothing else says so. Both must succeed.
+        Returns their outputs."""
         port = int(server[server.index("-p") + 1])
         listening = self.popen(*server, node=nodes[0], **environment)
-        until(lambda: listens(port) or listening.poll() is not None, f"{server[0]} listens on port {port}")
-        done = self.run(*client, node=nodes[1], **environment)
-        output, _ = listening.communicate(timeout=PATIENCE_S)
-        assert done.returncode == 0, f"client: {done.stdout}\nserver: {output}\n{self.logs()}"
-        assert listening.returncode == 0, f"server: {output}\nclient: {done.stdout}\n{self.logs()}"
-        return output, done.stdout
+        has_begun = is_listening or (lambda: listens(port))
+        until(lambda: has_begun() or listening.poll() is not None, f"{server[0]} listens on port {port}")
+        return self._checked(listening, self.run(*client, node=nodes[1], **environment))
+
+    def connect(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int]) -> tuple[str, str]:
+        """Runs a server of rdma_cm, and a client again and again until the server takes it. Both must succeed. Returns their
+        outputs.
+
+        A client is refused at once while the server does not listen yet. One with several connections may be refused in part,
+        and then its server ends, too: both begin again.
+        """
+        listening = self.popen(*server, node=nodes[0])
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            done = self.run(*client, node=nodes[1])
+            if done.returncode == 0 or not is_refusal(done.stdout):
+                break
+            assert time.monotonic() < deadline, f"the client is refused for {PATIENCE_S} s: {done.stdout}"
+            if listening.poll() is not None:
+                listening = self.popen(*server, node=nodes[0])
+        return self._checked(listening, done)
+
+    def _checked(self, server: subprocess.Popen[str], client: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+        """The outputs of two programs that must succeed."""
+        output, _ = server.communicate(timeout=PATIENCE_S)
+        assert client.returncode == 0, f"client: {client.stdout}\nserver: {output}\n{self.logs()}"
+        assert server.returncode == 0, f"server: {output}\nclient: {client.stdout}\n{self.logs()}"
+        return output, client.stdout
 
     def logs(self) -> str:
         return "\n".join(f"{path}:\n{path.read_text()}" for path in sorted(self.runtime.glob("**/*.log")))
@@ -117,6 +162,16 @@ class Machine:
 def _finished(started: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
     output, _ = started.communicate(timeout=PATIENCE_S)
     return subprocess.CompletedProcess(started.args, started.returncode, output)
+
+
+def address_of(node: int) -> str:
+    """Of the node, for rdma_cm."""
+    return f"10.99.0.{node + 1}"
+
+
+def is_refusal(output: str) -> bool:
+    """Whether a client of rdma_cm says that its server does not listen."""
+    return any(each in output for each in _REFUSALS)
 
 
 def listens(port: int) -> bool:

@@ -60,7 +60,7 @@ def test_a_folder_that_ld_preload_cannot_name(shared_machine: Machine, tmp_path:
 
 
 def test_adapter_of_a_configured_daemon(shared_machine: Machine) -> None:
-    api = str(shared_machine.runtime / "api.sock")
+    api = str(shared_machine.api)
     found = shared_machine.run("--daemon", api, "--adapter", "node5", "ibv_devices", node=None)
     assert "505400fffec10005" in found.stdout, found.stdout
     missing = shared_machine.run("--daemon", api, "--adapter", "db-7", "true", node=None)

@@ -5,49 +5,21 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
+import subprocess
+from pathlib import Path
 
 import pytest
-from machine import PATIENCE_S, Machine, until
+from machine import PATIENCE_S, Machine, address_of, is_refusal, until
 from test_programs import both_ways
 
-
-def _address(node: int) -> str:
-    return f"10.99.0.{node + 1}"
-
-
-def _connect(machine: Machine, server: list[str], client: list[str], nodes: tuple[int, int]) -> tuple[str, str]:
-    """Runs a server, and a client again and again until the server takes it. Both must succeed. Returns their outputs.
-
-    A client is refused at once while the server does not listen yet. One with several connections may be refused in part, and then
-    its server ends, too: both begin again.
-    """
-    listening = machine.popen(*server, node=nodes[0])
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        done = machine.run(*client, node=nodes[1])
-        if done.returncode == 0 or not _is_refusal(done.stdout):
-            break
-        assert time.monotonic() < deadline, f"the client is refused for {PATIENCE_S} s: {done.stdout}"
-        if listening.poll() is not None:
-            listening = machine.popen(*server, node=nodes[0])
-    output, _ = listening.communicate(timeout=PATIENCE_S)
-    assert done.returncode == 0, f"client: {done.stdout}\nserver: {output}\n{machine.logs()}"
-    assert listening.returncode == 0, f"server: {output}\nclient: {done.stdout}\n{machine.logs()}"
-    return output, done.stdout
-
-
-def _is_refusal(output: str) -> bool:
-    refusals = ("RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_UNREACHABLE, error: 1\n", "REJECTED", "Connection refused",
-                "Unexpected CM event")
-    return any(each in output for each in refusals)
+_PROGRAMS = Path(__file__).parent / "programs"
 
 
 @both_ways
 def test_rping(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> None:
-    address = _address(nodes[0])
+    address = address_of(nodes[0])
     server = ["rping", "-s", "-v", "-C", "10", "-p", port, "-a", address]
-    output, client = _connect(shared_machine, server, ["rping", "-c", "-v", "-C", "10", "-p", port, "-a", address], nodes)
+    output, client = shared_machine.connect(server, ["rping", "-c", "-v", "-C", "10", "-p", port, "-a", address], nodes)
     assert len(re.findall(r"server ping data: rdma-ping-\d", output)) == 10, output
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10, client
 
@@ -55,9 +27,9 @@ def test_rping(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> No
 @both_ways
 def test_rping_over_ipv6(machine: Machine, nodes: tuple[int, int]) -> None:
     for node in (0, 1):
-        machine.run("--start", "--node", str(node), "--address", _address(node), "--address", f"fd00:99::{node + 1}", node=None)
+        machine.run("--start", "--node", str(node), "--address", address_of(node), "--address", f"fd00:99::{node + 1}", node=None)
     address = f"fd00:99::{nodes[0] + 1}"
-    output, client = _connect(machine, ["rping", "-s", "-V", "-C", "10", "-a", address],
+    output, client = machine.connect(["rping", "-s", "-V", "-C", "10", "-a", address],
                               ["rping", "-c", "-v", "-V", "-C", "10", "-a", address], nodes)
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10 and "DISCONNECT EVENT" in output, (output, client)
 
@@ -65,43 +37,56 @@ def test_rping_over_ipv6(machine: Machine, nodes: tuple[int, int]) -> None:
 @both_ways
 def test_udaddy(shared_machine: Machine, nodes: tuple[int, int]) -> None:
     """Datagrams: the client asks for the server's QP."""
-    server, client = (["udaddy", flag, _address(nodes[0]), "-c", "1", "-C", "50", "-S", "500"] for flag in ("-b", "-s"))
-    outputs = _connect(shared_machine, server, client, nodes)
+    server, client = (["udaddy", flag, address_of(nodes[0]), "-c", "1", "-C", "50", "-S", "500"] for flag in ("-b", "-s"))
+    outputs = shared_machine.connect(server, client, nodes)
     assert all("return status 0" in each for each in outputs), outputs
 
 
 def test_nobody_listens_for_datagrams(shared_machine: Machine) -> None:
     """As a kernel says it: unreachable, with the status "unsupported"."""
-    done = shared_machine.run("udaddy", "-c", "1", "-s", _address(1))
+    done = shared_machine.run("udaddy", "-c", "1", "-s", address_of(1))
     assert done.returncode != 0 and "RDMA_CM_EVENT_UNREACHABLE, error: 1\n" in done.stdout, done.stdout
 
 
 def test_multicast_is_refused(shared_machine: Machine) -> None:
-    done = shared_machine.run("mckey", "-b", _address(0), "-m", "239.1.1.1")
+    done = shared_machine.run("mckey", "-b", address_of(0), "-m", "239.1.1.1")
     assert done.returncode != 0 and "Operation not supported" in done.stdout, done.stdout
 
 
 @both_ways
 def test_ucmatose(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> None:
     common = ["-p", port, "-c", "5", "-C", "10", "-S", "1000"]
-    output, client = _connect(
-        shared_machine, ["ucmatose", *common], ["ucmatose", *common, "-s", _address(nodes[0])], nodes)
+    output, client = shared_machine.connect(["ucmatose", *common], ["ucmatose", *common, "-s", address_of(nodes[0])], nodes)
     assert "return status 0" in output and "return status 0" in client, (output, client)
 
 
-@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_lat", "ib_send_bw -c UD"])
+_PERFTEST_ROW = re.compile(r"^ *\d+ +\d+(\s+[\d.]+){3}", re.MULTILINE)
+
+
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_lat"])
 def test_perftest_by_connections(shared_machine: Machine, port: str, program: str) -> None:
-    command = [*program.split(), "-R", "-F", "-p", port, "-n", "200"]
-    _, output = _connect(shared_machine, command, [*command, _address(0)], (0, 1))
-    assert re.search(r"^ *\d+ +\d+(\s+[\d.]+){3}", output, re.MULTILINE), output
+    """Its server closes its listener and listens again. A request that comes in between waits (`cm/parked_requests.h`)."""
+    command = [program, "-R", "-F", "-p", port, "-n", "200"]
+    _, output = shared_machine.connect(command, [*command, address_of(0)], (0, 1))
+    assert _PERFTEST_ROW.search(output), output
+
+
+def test_perftest_by_datagrams(shared_machine: Machine, port: str) -> None:
+    """A request for datagrams does not wait for the server's second listener, so the client does (programs/listens_again.c)."""
+    library = shared_machine.folder / "listens_again.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, _PROGRAMS / "listens_again.c"], check=True)
+    told = shared_machine.own_folder("listens-again")
+    environment = {"LISTENS_AGAIN": str(told), "LD_PRELOAD": str(library)}
+    command = ["ib_send_bw", "-c", "UD", "-R", "-F", "-p", port, "-n", "200"]
+    _, output = shared_machine.pair(command, [*command, address_of(0)], (0, 1), (told / "listening-1").exists, **environment)
+    assert _PERFTEST_ROW.search(output), output
 
 
 @both_ways
 def test_rstream(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> None:
     """Sockets over RDMA: connections without an event channel, whose ids move to one of their own (MIGRATE_ID)."""
     common = ["-p", port, "-S", "4096", "-C", "50", "-T", "b"]
-    _, client = _connect(
-        shared_machine, ["rstream", *common, "-b", _address(nodes[0])], ["rstream", *common, "-s", _address(nodes[0])], nodes)
+    _, client = shared_machine.connect(["rstream", *common, "-b", address_of(nodes[0])], ["rstream", *common, "-s", address_of(nodes[0])], nodes)
     assert re.search(r"4k", client), client
 
 
@@ -109,18 +94,18 @@ def test_cmtime(shared_machine: Machine, port: str) -> None:
     """Many connections at once. Its server runs until it is killed."""
     common = ["-p", port, "-c", "50"]
     while True:
-        server = shared_machine.popen("cmtime", *common, "-b", _address(0))
-        client = shared_machine.run("cmtime", *common, "-s", _address(0), node=1)
+        server = shared_machine.popen("cmtime", *common, "-b", address_of(0))
+        client = shared_machine.run("cmtime", *common, "-s", address_of(0), node=1)
         os.kill(server.pid, signal.SIGKILL)
         server.communicate(timeout=PATIENCE_S)
-        if client.returncode == 0 or not _is_refusal(client.stdout):
+        if client.returncode == 0 or not is_refusal(client.stdout):
             break
     assert client.returncode == 0 and re.search(r"^disconnect +: +[\d.]+", client.stdout, re.MULTILINE), client.stdout
 
 
 def test_nobody_listens(shared_machine: Machine, port: str) -> None:
     """As a kernel says it: rejected, with the reason "invalid service id"."""
-    done = shared_machine.run("rping", "-c", "-C", "1", "-p", port, "-a", _address(1))
+    done = shared_machine.run("rping", "-c", "-C", "1", "-p", port, "-a", address_of(1))
     assert done.returncode != 0
     assert "RDMA_CM_EVENT_REJECTED, error 8" in done.stdout, done.stdout
 
@@ -128,15 +113,15 @@ def test_nobody_listens(shared_machine: Machine, port: str) -> None:
 @pytest.mark.parametrize("killed", ["server", "client"])
 def test_peer_that_is_killed(shared_machine: Machine, port: str, killed: str) -> None:
     """Its stand-in tells the other end."""
-    server = shared_machine.popen("rping", "-s", "-v", "-p", port, "-a", _address(0))
+    server = shared_machine.popen("rping", "-s", "-v", "-p", port, "-a", address_of(0))
     while True:
-        client = shared_machine.popen("rping", "-c", "-v", "-p", port, "-a", _address(0), node=1)
+        client = shared_machine.popen("rping", "-c", "-v", "-p", port, "-a", address_of(0), node=1)
         assert client.stdout is not None
         line = client.stdout.readline()
         if line.startswith("ping data"):
             break
         rest, _ = client.communicate(timeout=PATIENCE_S)
-        assert _is_refusal(line + rest), line + rest
+        assert is_refusal(line + rest), line + rest
     dying, hearing = (server, client) if killed == "server" else (client, server)
     os.kill(dying.pid, signal.SIGKILL)
     output, _ = hearing.communicate(timeout=PATIENCE_S)
@@ -145,9 +130,9 @@ def test_peer_that_is_killed(shared_machine: Machine, port: str, killed: str) ->
 
 def test_standin_that_is_killed(machine: Machine, port: str) -> None:
     """A program that waits for an event of a connection ends with an error."""
-    server = machine.popen("rping", "-s", "-C", "1", "-p", port, "-a", _address(0))
+    server = machine.popen("rping", "-s", "-C", "1", "-p", port, "-a", address_of(0))
     # Two cannot listen: when the second has ended, one of them waits.
-    second = machine.popen("rping", "-s", "-C", "1", "-p", port, "-a", _address(0))
+    second = machine.popen("rping", "-s", "-C", "1", "-p", port, "-a", address_of(0))
     until(lambda: server.poll() is not None or second.poll() is not None, "one of two servers has ended")
     waiting = server if server.poll() is None else second
     os.kill(machine.processes()["node0"], signal.SIGKILL)
@@ -157,15 +142,15 @@ def test_standin_that_is_killed(machine: Machine, port: str) -> None:
 
 def test_ports(shared_machine: Machine, port: str) -> None:
     """A port has one listener, and is free again when that has gone."""
-    server = ["rping", "-s", "-C", "1", "-p", port, "-a", _address(0)]
-    client = ["rping", "-c", "-C", "1", "-p", port, "-a", _address(0)]
+    server = ["rping", "-s", "-C", "1", "-p", port, "-a", address_of(0)]
+    client = ["rping", "-c", "-C", "1", "-p", port, "-a", address_of(0)]
     both = [shared_machine.popen(*server), shared_machine.popen(*server)]
     until(lambda: any(each.poll() is not None for each in both), "one of two servers has ended")
     loser, winner = both if both[0].poll() is not None else reversed(both)
     assert "Address already in use" in loser.communicate(timeout=PATIENCE_S)[0]
     assert shared_machine.run(*client, node=1).returncode == 0
     assert winner.wait(timeout=PATIENCE_S) == 0
-    _connect(shared_machine, server, client, (0, 1))
+    shared_machine.connect(server, client, (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -176,6 +161,5 @@ def test_ports(shared_machine: Machine, port: str) -> None:
         ("fault", "the other thread goes on"),
     ])
 def test_files_in_several_threads(shared_machine: Machine, case: str, result: str) -> None:
-    script = os.path.join(os.path.dirname(__file__), "programs/connection_files.py")
-    done = shared_machine.run("/usr/bin/python3", script, case)
+    done = shared_machine.run("/usr/bin/python3", str(_PROGRAMS / "connection_files.py"), case)
     assert done.returncode == 0 and done.stdout.strip() == result, done.stdout

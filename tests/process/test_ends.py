@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 
-from machine import PATIENCE_S, Machine, listens, until
-
-
-def _adapter(machine: Machine, name: str) -> dict:
-    """What the daemon says about the adapter."""
-    answer = subprocess.run(
-        ["curl", "-s", "--unix-socket", str(machine.runtime / "api.sock"), f"http://localhost/v1/adapters/{name}"],
-        capture_output=True, text=True, check=True)
-    return json.loads(answer.stdout)
+from machine import PATIENCE_S, STANDIN_OBJECTS, Machine, listens, until
 
 
 def _traffic(machine: Machine, port: str) -> tuple[subprocess.Popen[str], subprocess.Popen[str]]:
@@ -25,7 +16,7 @@ def _traffic(machine: Machine, port: str) -> tuple[subprocess.Popen[str], subpro
     until(lambda: listens(int(port)), "the server listens")
     assert machine.run("true", node=1).returncode == 0
     client = machine.popen(*command, "127.0.0.1", node=1)
-    until(lambda: _adapter(machine, "node1")["tx_messages"] > 0, "the client writes")
+    until(lambda: machine.ask("adapters/node1")["tx_messages"] > 0, "the client writes")
     return server, client
 
 
@@ -39,8 +30,7 @@ def test_killed_program(machine: Machine, port: str) -> None:
     os.kill(server.pid, signal.SIGKILL)
     client.communicate(timeout=PATIENCE_S)
     assert client.returncode != 0, "the client hears of it"
-    left = {"contexts": 0, "pds": 1, "mrs": 1, "cqs": 1, "qps": 1, "srqs": 0}  # queue pair 1, of the stand-in
-    until(lambda: _adapter(machine, "node0")["objects"] == left, "the killed program's objects are gone")
+    until(lambda: machine.ask("adapters/node0")["objects"] == STANDIN_OBJECTS, "the killed program's objects are gone")
     _works(machine, port)
 
 

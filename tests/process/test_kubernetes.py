@@ -17,7 +17,7 @@ import grpc
 import pytest
 import yaml
 from kubelet import NO_MORE, Kubelet, compile_messages, in_container
-from machine import BUILD, NOBODY, PATIENCE_S, REPOSITORY, Machine, is_alive, listens, until
+from machine import BUILD, PATIENCE_S, REPOSITORY, Machine, is_alive, listens, until
 
 EXAMPLES = REPOSITORY / "examples/kubernetes"
 RESOURCE = "pvrdma.example/adapter"
@@ -44,29 +44,19 @@ def _messages(generated: Path) -> ModuleType:
 
 @pytest.fixture(name="kubelet")
 def _kubelet(machine: Machine, messages: ModuleType) -> Iterator[Kubelet]:
-    folder = machine.folder / "kubelet"
-    folder.mkdir()
-    if machine.user:
-        os.chown(folder, NOBODY, NOBODY)
-    kubelet = Kubelet(folder, messages)
+    kubelet = Kubelet(machine.own_folder("kubelet"), messages)
     yield kubelet
     kubelet.stop()
-
-
-def _start_daemon(machine: Machine) -> subprocess.Popen[str]:
-    return machine.start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", "2", "--runtime", str(machine.runtime))
 
 
 @pytest.fixture(name="plugin")
 def _plugin(machine: Machine, kubelet: Kubelet, generated: Path) -> Plugin:
     """Starts the daemon's folder's plugin."""
-    machine.runtime.mkdir(mode=0o700)
-    if machine.user:
-        os.chown(machine.runtime, NOBODY, NOBODY)
+    machine.own_folder(machine.runtime.name)
 
     def start(*options: str) -> subprocess.Popen[str]:
         return machine.start(
-            "/usr/bin/python3", str(EXAMPLES / "device_plugin.py"), "--api", str(machine.runtime / "api.sock"),
+            "/usr/bin/python3", str(EXAMPLES / "device_plugin.py"), "--api", str(machine.api),
             "--folder", str(machine.folder / "pods"), "--kubelet", str(kubelet.folder),
             "--standin", str(BUILD / "src/pvrdma_standin/pvrdma-standin"),
             "--library", str(BUILD / "src/preload/libpvrdma-preload.so"), *options,
@@ -96,7 +86,7 @@ def _ended(plugin: subprocess.Popen[str]) -> str:
 
 
 def test_containers_exchange_messages(machine: Machine, kubelet: Kubelet, plugin: Plugin, port: str) -> None:
-    _start_daemon(machine)
+    machine.start_daemon()
     plugin()
     request = kubelet.registered()
     assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", ENDPOINT, RESOURCE)
@@ -117,7 +107,7 @@ def test_containers_exchange_messages(machine: Machine, kubelet: Kubelet, plugin
 
 
 def test_requests_that_are_refused(machine: Machine, kubelet: Kubelet, plugin: Plugin) -> None:
-    _start_daemon(machine)
+    machine.start_daemon()
     plugin()
     kubelet.registered()
     _until_healthy(kubelet)
@@ -135,7 +125,7 @@ def test_requests_that_are_refused(machine: Machine, kubelet: Kubelet, plugin: P
 
 def test_kubelet_that_starts_again(machine: Machine, kubelet: Kubelet, plugin: Plugin) -> None:
     """It has removed the plugin's socket and knows nothing of it."""
-    _start_daemon(machine)
+    machine.start_daemon()
     running = plugin("--resource", "rdma.test/device", "--group", str(machine.user.get("group", os.getgid())))
     kubelet.registered()
     lists = kubelet.devices("rdma.test_device.sock")
@@ -154,7 +144,7 @@ def test_kubelet_that_starts_again(machine: Machine, kubelet: Kubelet, plugin: P
 
 def test_daemon_that_ends_and_comes_back(machine: Machine, kubelet: Kubelet, plugin: Plugin) -> None:
     running = plugin()
-    daemon = _start_daemon(machine)  # after the plugin, which waits for it
+    daemon = machine.start_daemon()  # after the plugin, which waits for it
     kubelet.registered()
     lists = kubelet.devices(ENDPOINT)
     until(lambda: lists.get(timeout=PATIENCE_S) == BOTH, "both adapters are healthy")
@@ -165,7 +155,7 @@ def test_daemon_that_ends_and_comes_back(machine: Machine, kubelet: Kubelet, plu
         kubelet.allocate(ENDPOINT, ["node1"])
     assert (refused.value.code(), refused.value.details()) == (
         grpc.StatusCode.UNAVAILABLE, "adapter node1 does not work now: see the plugin's log")
-    _start_daemon(machine)
+    machine.start_daemon()
     until(lambda: lists.get(timeout=PATIENCE_S) == BOTH, "both are again")
     assert kubelet.allocate(ENDPOINT, ["node1"])
     os.kill(_standins(running)["node0"], signal.SIGKILL)
@@ -175,7 +165,7 @@ def test_daemon_that_ends_and_comes_back(machine: Machine, kubelet: Kubelet, plu
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_of_a_plugin(machine: Machine, kubelet: Kubelet, plugin: Plugin, number: int) -> None:
-    _start_daemon(machine)
+    machine.start_daemon()
     running = plugin()
     kubelet.registered()
     _until_healthy(kubelet)
@@ -202,7 +192,7 @@ def test_nothing_is_left_of_a_plugin(machine: Machine, kubelet: Kubelet, plugin:
         (["--folder", "pods"], "--folder pods: name it by an absolute path"),
     ])
 def test_mistakes(machine: Machine, kubelet: Kubelet, plugin: Plugin, options: list[str], why: str) -> None:
-    _start_daemon(machine)
+    machine.start_daemon()
     running = plugin(*options)
     assert why in _ended(running)
     assert running.returncode in (1, 2)

@@ -13,7 +13,8 @@ PROGRAM = Path(__file__).parent / "programs/memory.py"
 
 
 @pytest.mark.parametrize(
-    "case", ["fork", "fork_with_memory_that_nothing_may_read", "fork_that_goes_on", "fork_on_a_registered_stack", "map_again", "private_again", "closed_with_a_region",
+    "case", ["fork", "fork_with_memory_that_nothing_may_read", "fork_that_goes_on", "fork_on_a_registered_stack",
+             "fork_when_the_mappings_cannot_be_read", "map_again", "private_again", "closed_with_a_region",
              "descriptors_closed", "own_stack", "own_stack_beside_a_thread", "small_stack",
              "child_by_vfork", "many", "refused_by_the_device", "file_stays_shared", "file_keeps_its_locks", "files_refused", "other_threads", "other_threads_in_a_container",
              "a_thread_that_cannot_be_stopped"])

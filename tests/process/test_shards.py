@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import PATIENCE_S, Machine, until
+from machine import Machine, address_of, until
 
 PERFTESTS = [
     "ib_write_bw", "ib_write_bw -a -n 5", "ib_write_bw -b", "ib_write_bw -q 8", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat",
@@ -28,7 +27,7 @@ def _shards() -> Iterator[Machine]:
     daemon = machine.start_daemon("--shards", "2")
     until(lambda: _names(daemon.pid) >= {"shard-0", "shard-1"} or daemon.poll() is not None, "the daemon serves on two shards")
     assert daemon.poll() is None, daemon.communicate()[0]
-    until((machine.runtime / "api.sock").exists, "the daemon serves")
+    until(machine.api.exists, "the daemon serves")
     yield machine
     machine.close()
 
@@ -43,14 +42,7 @@ def test_perftest(shards: Machine, port: str, command: str) -> None:
 
 
 def test_rping(shards: Machine, port: str) -> None:
-    server = shards.popen("rping", "-s", "-v", "-C", "10", "-p", port, "-a", "10.99.0.1")
-    deadline = time.monotonic() + PATIENCE_S
-    while True:  # the client is refused while the server does not listen yet
-        client = shards.run("rping", "-c", "-v", "-C", "10", "-p", port, "-a", "10.99.0.1", node=1)
-        if client.returncode == 0:
-            break
-        assert time.monotonic() < deadline, client.stdout
-    output, _ = server.communicate(timeout=PATIENCE_S)
-    assert server.returncode == 0, output
-    assert len(re.findall(r"server ping data: rdma-ping-\d", output)) == 10, output
-    assert len(re.findall(r"ping data: rdma-ping-\d", client.stdout)) == 10, client.stdout
+    server, client = shards.connect(["rping", "-s", "-v", "-C", "10", "-p", port, "-a", address_of(0)],
+                                    ["rping", "-c", "-v", "-C", "10", "-p", port, "-a", address_of(0)], (0, 1))
+    assert len(re.findall(r"server ping data: rdma-ping-\d", server)) == 10, server
+    assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10, client

@@ -13,7 +13,6 @@ Exit code 0: no error; 1: an error, reported as a sentence. Needs root. PVRDMA_B
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -23,12 +22,11 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), *(str(_HERE.parent / name) for name in ("cluster", "vm", "process")), str(_HERE.parents[1] / "tools")]
 
-from machine import PATIENCE_S, Machine, is_alive, listens, until  # noqa: E402  (the path above comes first)
+from machine import PATIENCE_S, STANDIN_OBJECTS, Machine, is_alive, listens, until  # noqa: E402  (the path above comes first)
 from soak import seconds_of  # noqa: E402
 from soaking.gauge import usage_of  # noqa: E402
 
@@ -37,7 +35,6 @@ _PAIRS = 3
 _FIRST_PORT = 21000
 _PERIOD_S = 15  # of traffic, until all programs leave
 _GRACE_S = 2    # for programs that may hear of an end
-_OWN_OBJECTS = {"contexts": 0, "pds": 1, "mrs": 1, "cqs": 1, "qps": 1, "srqs": 0}  # queue pair 1, of the stand-in
 
 
 @dataclass(frozen=True)
@@ -144,7 +141,7 @@ class ProcessSoak:
 
     def _connected(self) -> Counter[int]:
         """How many queue pairs of each node have a peer. Each program has one; perftest's receivers leave it in RTR."""
-        qps = self._api("qps") or []
+        qps = self._machine.ask("qps") or []
         return Counter(int(qp["adapter"].removeprefix("node")) for qp in qps if qp["type"] == "RC" and qp["state"] in ("RTR", "RTS"))
 
     def _kill_program(self) -> None:
@@ -188,7 +185,7 @@ class ProcessSoak:
             started = self._machine.run("--start", node=node)
             assert started.returncode == 0, started.stdout
         for node in _NODES:
-            until(lambda node=node: self._objects(node) == _OWN_OBJECTS, f"node{node} has no objects of programs")
+            until(lambda node=node: self._objects(node) == STANDIN_OBJECTS, f"node{node} has no objects of programs")
         if not self._fresh:
             self._fresh = self._settled()
         try:
@@ -210,15 +207,8 @@ class ProcessSoak:
         return {name: _held_by(pid) for name, pid in self._machine.processes().items()}
 
     def _objects(self, node: int) -> dict[str, int]:
-        adapter = self._api(f"adapters/node{node}") or {}
+        adapter = self._machine.ask(f"adapters/node{node}") or {}
         return adapter.get("objects", {})
-
-    def _api(self, path: str) -> Any:
-        """The daemon's answer; None if it does not run."""
-        answer = subprocess.run(
-            ["curl", "-s", "--unix-socket", self._machine.runtime / "api.sock", f"http://localhost/v1/{path}"],
-            capture_output=True, text=True, check=False)
-        return json.loads(answer.stdout) if answer.returncode == 0 else None
 
     def _stop(self) -> None:
         stopped = self._machine.run("--stop", node=None)

@@ -5,10 +5,12 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pyverbs.device as device
 import pyverbs.enums as e
@@ -41,6 +43,14 @@ def is_shared(address: int) -> bool:
             if start <= address < end:
                 return line.split()[1][3] == "s"
     raise AssertionError(f"{address:#x} is not mapped")
+
+
+def main_stack() -> tuple[int, int]:
+    """Where it begins and ends."""
+    with open("/proc/self/maps") as maps:
+        stack = next(line for line in maps if "[stack]" in line)
+    start, end = (int(each, 16) for each in stack.split()[0].split("-"))
+    return start, end
 
 
 def text(address: int) -> bytes:
@@ -167,18 +177,14 @@ def link_of(number: str) -> str:
 
 def own_stack(pd: PD) -> None:
     """A variable of the calling thread, on a stack that goes on growing."""
-    with open("/proc/self/maps") as maps:
-        stack = next(line for line in maps if "[stack]" in line)
-    end = int(stack.split()[0].split("-")[1], 16)
+    _, end = main_stack()
     with MR(pd, mmap.PAGESIZE, ACCESS, address=end - 2 * mmap.PAGESIZE):
         assert is_shared(end - 2 * mmap.PAGESIZE)
 
 
 def own_stack_beside_a_thread(pd: PD) -> None:
     """All of the stack, with the library's own variables, while another thread could write to it."""
-    with open("/proc/self/maps") as maps:
-        stack = next(line for line in maps if "[stack]" in line)
-    start, end = (int(each, 16) for each in stack.split()[0].split("-"))
+    start, end = main_stack()
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
@@ -187,17 +193,30 @@ def own_stack_beside_a_thread(pd: PD) -> None:
     thread.join()
 
 
+def fork_often(before: Callable[[], None] = lambda: None) -> None:
+    for number in range(20):
+        before()
+        child = os.fork()
+        if child == 0:
+            os._exit(number)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == number
+
+
 def fork_on_a_registered_stack(pd: PD) -> None:
     """Parent and child do not run on each other's stack."""
-    with open("/proc/self/maps") as maps:
-        stack = next(line for line in maps if "[stack]" in line)
-    start, end = (int(each, 16) for each in stack.split()[0].split("-"))
+    start, end = main_stack()
     with MR(pd, end - start, ACCESS, address=start):
-        for number in range(20):
-            child = os.fork()
-            if child == 0:
-                os._exit(number)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == number
+        fork_often()
+
+
+def fork_when_the_mappings_cannot_be_read(pd: PD) -> None:
+    """Then the stack counts as registered. The first handler of the fork makes room for descriptors again."""
+    start, end = main_stack()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    make_room = ctypes.CFUNCTYPE(None)(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
+    libc.__register_atfork(make_room, None, None, None)
+    with MR(pd, end - start, ACCESS, address=start):
+        fork_often(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1])))
 
 
 def small_stack(pd: PD) -> None:

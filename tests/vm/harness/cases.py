@@ -28,6 +28,9 @@ class Case:
     regular expressions. Each must match somewhere in that side's output (^ and $ are line ends). Both sides must exit with
     0.
 
+    `listens_again`: after a first connection the server closes its listener and listens again. A client that comes earlier is
+    refused, and does not survive it, so a fast one (of a process) is held until the server listens.
+
     `port` is the TCP port the server listens on before the client may start; None waits for an rdma_cm listener.
 
     A case with `{end}` in its commands is a load: both sides go on until the file of this name exists in their VM
@@ -41,6 +44,7 @@ class Case:
     expect_server: tuple[str, ...] = ()
     port: int | None = 18515
     guard_s: float = 60.0
+    listens_again: bool = False
 
 
 def name(case: Case) -> str:
@@ -55,24 +59,28 @@ def run(case: Case, server: Vm, client: Vm | ProcessNode, end_file: str = "") ->
     server_command = case.server.format(**values, device=server.rdma_device)
     client_command = case.client.format(**values, device=client.rdma_device)
     job = server.start_job(server_command)
-    listening = f"tcp {case.port}" if case.port is not None else "rdma"
-    waited = server.run(f"await-listener {listening} {_LISTEN_GUARD_S}", _LISTEN_GUARD_S + 10)
+    await_listener = f"await-listener {f'tcp {case.port}' if case.port is not None else 'rdma'} {_LISTEN_GUARD_S}"
+    waited = server.run(await_listener, _LISTEN_GUARD_S + 10)
     if waited.exit_code != 0 and not job.done:
         printed = job.output_so_far()
         job.kill()
         raise AssertionError(f"{case.name}: {server.name} '{server_command}' never listened; it printed:\n{printed}")
     try:
-        client_result = client.run(client_command, case.guard_s)
+        if case.listens_again and isinstance(client, ProcessNode):
+            client_result = client.run_held(
+                client_command, lambda: server.check(await_listener, _LISTEN_GUARD_S + 10), case.guard_s)
+        else:
+            client_result = client.run(client_command, case.guard_s)
         if client_result.exit_code != 0:  # then the server may wait for ever
-            raise AssertionError("\n".join((_problem(case, client, client_command, client_result, case.expect),
+            raise AssertionError("\n".join((problem(case, client, client_command, client_result, case.expect),
                                             "The server: " + _last_words(server, job))))
         server_result = job.wait(case.guard_s)
     except BaseException:
         if server.running and not job.done:
             job.kill()
         raise
-    problems = (_problem(case, server, server_command, server_result, case.expect_server),
-                _problem(case, client, client_command, client_result, case.expect))
+    problems = (problem(case, server, server_command, server_result, case.expect_server),
+                problem(case, client, client_command, client_result, case.expect))
     if any(problems):
         raise AssertionError("\n".join(filter(None, problems)))
     return server_result, client_result
@@ -98,13 +106,13 @@ def under_way(case: Case, server: Vm, client: Vm) -> Iterator[Future[tuple[Resul
         load.result()
 
 
-def _problem(case: Case, vm: Vm | ProcessNode, command: str, result: Result, patterns: tuple[str, ...]) -> str:
+def problem(case: Case, vm: Vm | ProcessNode, command: str, result: Result, patterns: tuple[str, ...]) -> str:
     """What is wrong with a side's result; empty if it is correct."""
     missing = [pattern for pattern in patterns if not re.search(pattern, result.output, re.MULTILINE)]
     if result.exit_code == 0 and not missing:
         return ""
-    problem = f"exit code {result.exit_code}" if result.exit_code else f"nothing matches {missing}"
-    return f"{case.name}: {vm.name} '{command}': {problem}; output:\n{result.output}"
+    why = f"exit code {result.exit_code}" if result.exit_code else f"nothing matches {missing}"
+    return f"{case.name}: {vm.name} '{command}': {why}; output:\n{result.output}"
 
 
 def _last_words(vm: Vm, job: Job) -> str:

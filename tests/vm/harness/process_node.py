@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from harness.channel import GuestTimeout, Result
 from harness.daemon import Adapter, Daemon, binary
 from harness.vm import DEVICE
 
+_LISTENS_AGAIN = Path(__file__).parents[2] / "process/programs/listens_again.c"
 _GUARD_S = 60
 _POLL_S = 0.05
 
@@ -57,11 +59,9 @@ class ProcessNode:
     """The programs of one adapter, with the addresses `address` and `address6`. Has what cases need of a VM."""
 
     rdma_device = DEVICE
-    running = True
 
     def __init__(self, daemon: Daemon, adapter: Adapter, address: str, address6: str, logs: Path) -> None:
         self.name = adapter.name
-        self.mac = adapter.mac
         self.address = address
         self.address6 = address6
         self._logs = logs
@@ -80,8 +80,7 @@ class ProcessNode:
             raise
 
     @property
-    def standin_log(self) -> Path:
-        """What the adapter's stand-in has logged."""
+    def _standin_log(self) -> Path:
         return self._runtime / "pvrdma" / f"adapter-{self.name}.standin" / "standin.log"
 
     def start_job(self, command: str) -> ProcessJob:
@@ -91,6 +90,24 @@ class ProcessNode:
     def run(self, command: str, timeout_s: float = _GUARD_S) -> Result:
         """Runs a shell command to its end."""
         return self.start_job(command).wait(timeout_s)
+
+    def run_held(self, command: str, await_listener: Callable[[], object], timeout_s: float = _GUARD_S) -> Result:
+        """Runs a command whose second rdma_connect() is held until `await_listener` has returned."""
+        with tempfile.TemporaryDirectory(prefix="held-", dir=self._runtime) as name:
+            folder = as_unit.give_folder(Path(name))
+            library = folder / "listens_again.so"
+            subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, _LISTENS_AGAIN], check=True)
+            job = self.start_job(f"env LISTENS_AGAIN={folder} LD_PRELOAD=$LD_PRELOAD:{library} {command}")
+            try:
+                end = time.monotonic() + timeout_s
+                while not job.done and not (folder / "connecting-2").exists() and time.monotonic() < end:
+                    time.sleep(_POLL_S)
+                if not job.done:
+                    await_listener()
+                    (folder / "listening-2").touch()
+                return job.wait(timeout_s)
+            finally:
+                job.kill()
 
     def close(self) -> None:
         """Ends its programs and its stand-in. Keeps the stand-in's log. A step that fails does not keep the others from
@@ -107,8 +124,8 @@ class ProcessNode:
         ProcessJob("pvrdma-run --stop", words, self._environment, self._logs / f"{self.name}.stop").wait()
 
     def _keep_log(self) -> None:
-        if self.standin_log.exists():
-            shutil.copy(self.standin_log, self._logs / f"{self.name}.standin")
+        if self._standin_log.exists():
+            shutil.copy(self._standin_log, self._logs / f"{self.name}.standin")
 
     def _start(self, command: str, *words: str) -> ProcessJob:
         job = ProcessJob(command, [*as_unit.as_its_user(), *self._place, *words], self._environment, self._logs / f"{self.name}.{len(self._jobs)}")

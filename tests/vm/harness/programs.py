@@ -20,13 +20,14 @@ def pingpong(kind: str, arguments: str = "", gid_index: int = 0, port: int = 185
 
 
 def perftest(program: str, arguments: str, sizes: tuple[int, ...], gid_index: int = 0, port: int = 18515) -> Case:
-    """A perftest pair whose result table must have a row for each of `sizes`; -R among the arguments uses rdma_cm."""
+    """A perftest pair whose result table must have a row for each of `sizes`; -R among the arguments uses rdma_cm: one connection
+    for parameters, then the others to a new listener. Versions before 26.04 crash when that refuses them."""
     over_cm = "-R" in arguments.split()
     gid = "" if over_cm else f"-x {gid_index} "
     command = f"{program} {gid}-F -d {{device}} -p {port} {arguments}"
     rows = tuple(rf"^ *{size} +\d+ +[\d.]+" for size in sizes)
     return Case(f"{program} {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}", expect=rows,
-                port=None if over_cm else port, guard_s=120)
+                port=None if over_cm else port, guard_s=120, listens_again=over_cm)
 
 
 def rping(count: int, address: str = "{server}", arguments: str = "-V") -> Case:
