@@ -84,11 +84,16 @@ class Machine:
         return _finished(self.start(*command, **environment))
 
     def pair(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int], **environment: str) -> tuple[str, str]:
-        """Runs a server, and a client as soon as the server listens. Both must succeed. Returns their outputs."""
-        port = int(server[server.index("-p") + 1])
-        listening = self.popen(*server, node=nodes[0], **environment)
-        until(lambda: listens(port) or listening.poll() is not None, f"{server[0]} listens on port {port}")
-        done = self.run(*client, node=nodes[1], **environment)
+        """Runs a server on one node, and a client on the other as soon as the server listens. Both must succeed. Returns
+        their outputs."""
+        return self.meet(self.popen(*server, node=nodes[0], **environment), int(server[server.index("-p") + 1]),
+                         lambda: self.run(*client, node=nodes[1], **environment))
+
+    def meet(self, listening: subprocess.Popen[str], port: int,
+             client: Callable[[], subprocess.CompletedProcess[str]]) -> tuple[str, str]:
+        """Runs a client as soon as the server, which has been started, listens. Both must succeed. Returns their outputs."""
+        until(lambda: listens(port) or listening.poll() is not None, f"{listening.args} listens on port {port}")
+        done = client()
         output, _ = listening.communicate(timeout=PATIENCE_S)
         assert done.returncode == 0, f"client: {done.stdout}\nserver: {output}\n{self.logs()}"
         assert listening.returncode == 0, f"server: {output}\nclient: {done.stdout}\n{self.logs()}"
@@ -102,11 +107,16 @@ class Machine:
         lines = [line.split() for line in self.run("--list", node=None).stdout.splitlines()]
         return {line[0]: int(line[2].rstrip(",")) for line in lines if line[1] == "process"}
 
-    def close(self) -> None:
+    def kill_programs(self) -> None:
+        """Ends the programs that still run."""
         for each in self.started:
             if each.poll() is None:
                 os.killpg(each.pid, signal.SIGKILL)
             each.communicate()
+        self.started.clear()
+
+    def close(self) -> None:
+        self.kill_programs()
         stopped = self.run("--stop", node=None)
         left = self.run("--list", node=None).stdout
         shutil.rmtree(self.folder)
