@@ -68,6 +68,7 @@ class Contender:
 
 
 _ITERATIONS_MIN = 5  # perftest's minimum
+_SECONDS_MIN = 0.1  # tcp_ping_pong's
 
 
 def _perftest(contender: Contender, line: Line, machine: Machine, port: str, iterations: int) -> list[float]:
@@ -89,7 +90,7 @@ def _libfabric(contender: Contender, line: Line, machine: Machine, port: str, it
 
 def _tcp(contender: Contender, line: Line, machine: Machine, port: str, iterations: int) -> list[float]:
     command = [str(BUILD / "tests/cluster/tcp_ping_pong"), "--address", _HERE, "--port", port, "--size", str(line.size)]
-    output = contender.pair(machine, port, [*command, "--server"], [*command, "--seconds", str(iterations / 1e3)])
+    output = contender.pair(machine, port, [*command, "--server"], [*command, "--seconds", str(max(_SECONDS_MIN, iterations / 1e3))])
     return _chosen(line, {"t_typical[usec]": float(output) / 2})  # it prints the median round trip
 
 
