@@ -136,7 +136,7 @@ web-test: setup  ## only the tests of the web page: Chromium, and hosts in netwo
 	@$(MAKE) suite-web
 	@tests/web/pictures.py
 
-bench: setup  ## benchmarks of the release build: hostile neighbours, VM to VM, as root also host to host; JSON in build/bench/
+bench: setup  ## benchmarks of the release build: hostile neighbours, process mode, VM to VM, as root also host to host; JSON in build/bench/
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 	@tools/bench

@@ -74,11 +74,14 @@ static void give_response(const struct call* call) {
   memcpy((void*)call->response_address, call->response, call->response_bytes);  // NOLINT
 }
 
+// Replaces the descriptor of the file that the id leaves by that file's number. The errno values are the kernel's.
 static int name_other_file(struct exchange* exchange, size_t count) {
   struct rdma_ucm_migrate_id* const migrate = (void*)(exchange->command + sizeof(struct rdma_ucm_cmd_hdr));
   if (count < sizeof(struct rdma_ucm_cmd_hdr) + sizeof *migrate) return EINVAL;
-  const struct descriptor* const other = descriptor_of((int)migrate->fd);
-  if (other == NULL || other->kind != kCmFile) return EBADF;
+  const int fd = (int)migrate->fd;
+  if (syscall(SYS_fcntl, fd, F_GETFD) < 0) return ENOENT;
+  const struct descriptor* const other = descriptor_of(fd);
+  if (other == NULL || other->kind != kCmFile) return EINVAL;
   migrate->fd = other->number;
   return 0;
 }

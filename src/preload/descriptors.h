@@ -21,7 +21,7 @@ struct descriptor {
   ino_t inode;
   uint32_t number;            // the stand-in's: of a file, of a completion channel
   struct own_file doorbells;  // of a file with a context
-  uint64_t doorbell_offset;   // of the context's page
+  uint64_t doorbell_offset;   // of the context's page; PVRDMA_WIRE_NO_DOORBELL: doorbells are trapped
   bool fatal_was_read;        // of an asynchronous channel whose stand-in is gone
 };
 

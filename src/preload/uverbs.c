@@ -81,6 +81,7 @@ static bool place_doorbell_page(const struct mapping* mapping, void* context) {
 
 // The provider has mapped the file, and its queues need the page that the device looks at.
 static int place_doorbells(const struct descriptor* file) {
+  if (file->doorbell_offset == PVRDMA_WIRE_NO_DOORBELL) return 0;
   if (!own_file_is_open(&file->doorbells)) return EBADF;
   struct placing placing = {.file = file};
   const int error = visit_mappings(0, UINTPTR_MAX, place_doorbell_page, &placing);
@@ -155,13 +156,9 @@ static int prepare(struct command* command) {
 static int keep_context(struct command* command) {
   int* const fds = command->exchange->fds;
   const uint64_t page = command->exchange->answer.value;
-  if (page == PVRDMA_WIRE_NO_DOORBELL || fds[1] < 0) {
-    log_line(true,
-             "the adapter's doorbells are trapped: programs need an adapter with doorbells = \"mapped\"");
-    return EOPNOTSUPP;
-  }
-  if (!own_file_take(&command->file->doorbells, fds[1])) return EMFILE;
   command->file->doorbell_offset = page;
+  if (page == PVRDMA_WIRE_NO_DOORBELL) return 0;
+  if (!own_file_take(&command->file->doorbells, fds[1])) return EMFILE;
   fds[1] = -1;
   return 0;
 }
@@ -315,6 +312,15 @@ int uverbs_ring(int fd, uint64_t offset, uint64_t word) {
   }
   unlock();
   return error;
+}
+
+bool uverbs_is_trapped(int fd) {
+  lock();
+  const struct descriptor* const file = descriptor_of(fd);
+  const bool trapped =
+      file != NULL && file->kind == kUverbsFile && file->doorbell_offset == PVRDMA_WIRE_NO_DOORBELL;
+  unlock();
+  return trapped;
 }
 
 int uverbs_resolve(const uint8_t gid[16], uint8_t mac[6]) {

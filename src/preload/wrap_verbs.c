@@ -1,8 +1,10 @@
-// Hooks in libibverbs: arming a CQ, and the MAC behind a GID.
+// Hooks in libibverbs: arming a CQ, posting with trapped doorbells, and the MAC behind a GID.
 //
-// Other doorbells need no hook: the provider stores them into the real page. An ARM stored there can be
+// Mapped doorbells of posts need no hook: the provider stores them into the real page. An ARM stored there can be
 // hidden by the next one before the daemon sees it, and a program that counts events would wait for ever; so
-// an ARM is a request, which the stand-in rings and then answers.
+// an ARM is a request, which the stand-in rings and then answers. With trapped doorbells each post is such a
+// request, because the page that the provider stores into is nobody's. It stores there that it has polled, too, which
+// the device need not know.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,15 +37,52 @@ static int arm(struct ibv_cq* cq, int solicited_only) {
   return uverbs_ring(cq->context->cmd_fd, PVRDMA_UAR_CQ_OFFSET, (cq->handle & PVRDMA_UAR_HANDLE_MASK) | what);
 }
 
+// Of the one provider; it sets the same for each context.
+static struct ibv_context_ops provider;
+
+static int ring_qp(const struct ibv_qp* qp, uint32_t what) {
+  return uverbs_ring(qp->context->cmd_fd, PVRDMA_UAR_QP_OFFSET, (qp->handle & PVRDMA_UAR_HANDLE_MASK) | what);
+}
+
+static int post_send(struct ibv_qp* qp, struct ibv_send_wr* work, struct ibv_send_wr** bad) {
+  const int error = provider.post_send(qp, work, bad);
+  const int ring_error = ring_qp(qp, PVRDMA_UAR_QP_SEND);  // also for what was posted before the bad one
+  return error != 0 ? error : ring_error;
+}
+
+static int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* work, struct ibv_recv_wr** bad) {
+  const int error = provider.post_recv(qp, work, bad);
+  const int ring_error = ring_qp(qp, (uint32_t)PVRDMA_UAR_QP_RECV);
+  return error != 0 ? error : ring_error;
+}
+
+static int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* work, struct ibv_recv_wr** bad) {
+  const int error = provider.post_srq_recv(srq, work, bad);
+  const uint32_t word = (srq->handle & PVRDMA_UAR_HANDLE_MASK) | PVRDMA_UAR_SRQ_RECV;
+  const int ring_error = uverbs_ring(srq->context->cmd_fd, PVRDMA_UAR_SRQ_OFFSET, word);
+  return error != 0 ? error : ring_error;
+}
+
+static void hook_posts(struct ibv_context_ops* ops) {
+  if (ops->post_send == post_send) return;
+  provider = *ops;
+  ops->post_send = post_send;
+  ops->post_recv = post_recv;
+  ops->post_srq_recv = post_srq_recv;
+}
+
+// libibverbs calls it twice for a context: with functions that fail, then for the provider, which has a context of
+// the device by then.
 EXPORTED void verbs_set_ops(struct verbs_context* context, const struct verbs_context_ops* ops) {
   static __typeof__(&verbs_set_ops) next;
   if (next == NULL) next = (__typeof__(&verbs_set_ops))find_in_libibverbs("verbs_set_ops");
   next(context, ops);
   if (context->sz != sizeof *context) {
-    log_line(true, "this libibverbs has contexts of %zu bytes instead of %zu: completion events may be lost",
+    log_line(true, "this libibverbs has contexts of %zu bytes instead of %zu: completion events, and trapped doorbells, may be lost",
              context->sz, sizeof *context);
   } else if (is_our_context(&context->context)) {
     context->context.ops.req_notify_cq = arm;
+    if (uverbs_is_trapped(context->context.cmd_fd)) hook_posts(&context->context.ops);
   }
 }
 

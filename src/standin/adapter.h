@@ -44,7 +44,8 @@ class Adapter {
   // Where the doorbell page `uar` lies in doorbell_file(). Nothing: the daemon does not let it be mapped.
   std::optional<std::uint64_t> doorbell_offset(std::uint32_t uar) const;
   int doorbell_file() const { return doorbells_.fd.get(); }
-  bool is_mapped() const { return !doorbells_.info.mmap_areas.empty(); }
+  // The first context's page is as those of all programs. Trapped doorbells leave an area behind them.
+  bool is_mapped() const { return doorbell_offset(1).has_value(); }
 
   // Writes a word of a doorbell page; the device has taken it when the call returns.
   Result<> ring(std::uint32_t uar, abi::UarWord word, std::uint32_t value);

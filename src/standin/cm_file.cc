@@ -117,8 +117,9 @@ Result<> CmFile::dispatch(const CmCommand& command, UverbsAnswer& answer) {
 
 Result<CmFile::Id*> CmFile::id_of(cm::Handle handle) {
   const auto found = ids_.find(handle);
-  if (found == ids_.end()) return fail(ENOENT, fmt::format("the file has no id {}", handle));
-  return &found->second;
+  if (found != ids_.end()) return &found->second;
+  if (service_.owner(handle) != nullptr) return fail(EINVAL, fmt::format("id {} is another file's", handle));
+  return fail(ENOENT, fmt::format("the file has no id {}", handle));
 }
 
 void CmFile::queue(Waiting waiting) {

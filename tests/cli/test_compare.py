@@ -39,6 +39,8 @@ def run_of(folder: Path, cpu_time: float, bandwidth: float, latency: float) -> P
     in_vms = {"name": "VmToVm/write_bw", "run_type": "iteration", "gain_over_trapped": bandwidth}
     idle = {"name": "VmToVm/idle/2 VMs", "run_type": "iteration", "percent_of_core": cpu_time}
     (folder / "vm_to_vm.json").write_text(json.dumps({"benchmarks": [in_vms, idle]}))
+    in_process = {"name": "Process/write_bw", "run_type": "iteration", "gain_over_shared_memory": bandwidth}
+    (folder / "process.json").write_text(json.dumps({"benchmarks": [in_process]}))
     (folder / "neighbour_bench.json").write_text(json.dumps({"benchmarks": [neighbour, died]}))
     return folder
 
@@ -54,6 +56,7 @@ def test_all_that_make_bench_writes_is_compared(tmp_path: Path) -> None:
     assert neighbour == [["p999_us", "20", "10", "2.00"], ["worst_us", "8", "4", "2.00"]]
     assert lines["Doorbell"] == ["cpu_time", "8", "4", "2.00"]
     assert lines["VmToVm/write_bw"] == ["gain_over_trapped", "2G", "4G", "2.00"]
+    assert lines["Process/write_bw"] == ["gain_over_shared_memory", "2G", "4G", "2.00"]
     assert lines["VmToVm/idle/2 VMs"] == ["percent_of_core", "8", "4", "2.00"], "less is better"
     assert lines["GB/s: writes"] == ["of_plain", "0.5", "1", "2.00"]
     assert lines["us: a write"] == ["times_plain", "2", "1", "2.00"], "less time is better"

@@ -43,17 +43,17 @@ def _line(name: str) -> Line:
 def test_a_bandwidth_table_is_read() -> None:
     assert table(_BANDWIDTH) == {"#bytes": 65536, "#iterations": 200, "BW peak[Gb/sec]": 11.79, "BW average[Gb/sec]": 3.63,
                                  "MsgRate[Mpps]": 0.006919}
-    assert figures(_line("write_bw"), _BANDWIDTH) == [3.63]
-    assert figures(_line("write_rate"), _BANDWIDTH) == [pytest.approx(6.919)]
+    assert figures(_line("write_bw").metrics, _BANDWIDTH) == [3.63]
+    assert figures(_line("write_rate").metrics, _BANDWIDTH) == [pytest.approx(6.919)]
 
 
 def test_a_latency_table_is_read_past_a_warning() -> None:
     assert table(_LATENCY)["99.9% percentile[usec]"] == 2461.95
-    assert figures(_line("write_lat"), _LATENCY) == [70.14, 265.44]
+    assert figures(_line("write_lat").metrics, _LATENCY) == [70.14, 265.44]
 
 
 def test_what_perftest_could_not_work_out_harms_no_other_column() -> None:
-    assert figures(_line("write_lat"), _LATENCY.replace("480.15", "-nan")) == [70.14, 265.44]
+    assert figures(_line("write_lat").metrics, _LATENCY.replace("480.15", "-nan")) == [70.14, 265.44]
 
 
 _NO_TABLE = {"nothing": "", "addresses": _ADDRESSES, "a short row": _BANDWIDTH.replace("3.63", ""),
@@ -65,13 +65,13 @@ _NO_FIGURE = {"another table": _LATENCY, "another unit": _BANDWIDTH.replace("Gb/
 @pytest.mark.parametrize("output", _NO_TABLE.values(), ids=_NO_TABLE)
 def test_what_is_no_table_is_refused(output: str) -> None:
     with pytest.raises(Unreadable, match="printed no table"):
-        figures(_line("write_bw"), output)
+        figures(_line("write_bw").metrics, output)
 
 
 @pytest.mark.parametrize("output", _NO_FIGURE.values(), ids=_NO_FIGURE)
 def test_a_figure_that_means_nothing_is_refused(output: str) -> None:
     with pytest.raises(Unreadable, match=r"no 'BW average\[Gb/sec\]' above 0"):
-        figures(_line("write_bw"), output)
+        figures(_line("write_bw").metrics, output)
 
 
 def test_every_line_has_a_name_of_its_own_and_iterations_for_each() -> None:
@@ -87,7 +87,7 @@ def test_medians_and_gains() -> None:
         order.append(contender)
         return rounds[contender][sum(c is contender for c in order) - 1]
 
-    outcome = report.compare(_line("write_bw"), 3, measure, ())
+    outcome = report.compare(bench.COMPARISON, _line("write_bw"), 3, measure, ())
     # Each round begins with another one.
     assert order[:4] == [TRAPPED, MAPPED, SOFT_ROCE, MAPPED] and order[6] is SOFT_ROCE
     assert report.entries(outcome) == [{
@@ -100,7 +100,7 @@ def test_medians_and_gains() -> None:
 
 def test_less_time_is_a_gain() -> None:
     times = {TRAPPED: [42.0, 100.0], MAPPED: [21.0, 50.0], SOFT_ROCE: [1050.0, 1000.0]}
-    entries = report.entries(report.compare(_line("write_lat"), 1, times.__getitem__, ()))
+    entries = report.entries(report.compare(bench.COMPARISON, _line("write_lat"), 1, times.__getitem__, ()))
     assert [(entry["name"], entry["gain_over_trapped"], entry["gain_over_soft_roce"]) for entry in entries] == [
         ("VmToVm/write_lat/typical", 2, 50), ("VmToVm/write_lat/average", 2, 20)]
 
@@ -110,13 +110,13 @@ def _fail(contender: Contender) -> list[float]:
 
 
 def test_a_line_that_fails_says_so() -> None:
-    outcome = report.compare(_line("send_bw"), 3, _fail, (Unreadable,))
+    outcome = report.compare(bench.COMPARISON, _line("send_bw"), 3, _fail, (Unreadable,))
     assert report.rows(outcome)[0].split()[-5:] == ["failed", "failed", "failed", "-", "-"]
     assert report.entries(outcome) == [{
         "name": "VmToVm/send_bw", "run_type": "iteration", "unit": "Gb/s", "error_occurred": True,
         "errors": {c.key: f"Unreadable: {c.title} printed nothing\nat all" for c in CONTENDERS}}]
     with pytest.raises(Unreadable):
-        report.compare(_line("send_bw"), 3, _fail, (OSError,))
+        report.compare(bench.COMPARISON, _line("send_bw"), 3, _fail, (OSError,))
 
 
 def test_who_fails_is_not_measured_again_and_the_others_are() -> None:
@@ -126,7 +126,7 @@ def test_who_fails_is_not_measured_again_and_the_others_are() -> None:
         order.append(contender)
         return _fail(contender) if contender is SOFT_ROCE and len(order) > 3 else [8.0]
 
-    outcome = report.compare(_line("send_bw"), 3, measure, (Unreadable,))
+    outcome = report.compare(bench.COMPARISON, _line("send_bw"), 3, measure, (Unreadable,))
     assert order == [TRAPPED, MAPPED, SOFT_ROCE, MAPPED, SOFT_ROCE, TRAPPED, TRAPPED, MAPPED]
     assert report.rows(outcome)[0].split()[-5:] == ["8.00", "(8.00-8.00)", "failed", "1.0", "-"]
     entry = report.entries(outcome)[0]

@@ -106,13 +106,17 @@ class Machine:
 
     def pair(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int],
              is_listening: Callable[[], bool] | None = None, **environment: str) -> tuple[str, str]:
-        """Runs a server, and a client as soon as the server listens: at its TCP port, if nothing else says so. Both must succeed.
-        Returns their outputs."""
+        """Runs a server on one node, and a client on the other as soon as the server listens: at its TCP port, if nothing else
+        says so. Both must succeed. Returns their outputs."""
         port = int(server[server.index("-p") + 1])
-        listening = self.popen(*server, node=nodes[0], **environment)
-        has_begun = is_listening or (lambda: listens(port))
-        until(lambda: has_begun() or listening.poll() is not None, f"{server[0]} listens on port {port}")
-        return self._checked(listening, self.run(*client, node=nodes[1], **environment))
+        return self.meet(self.popen(*server, node=nodes[0], **environment), is_listening or (lambda: listens(port)),
+                         lambda: self.run(*client, node=nodes[1], **environment))
+
+    def meet(self, listening: subprocess.Popen[str], is_listening: Callable[[], bool],
+             client: Callable[[], subprocess.CompletedProcess[str]]) -> tuple[str, str]:
+        """Runs a client as soon as the server, which has been started, listens. Both must succeed. Returns their outputs."""
+        until(lambda: is_listening() or listening.poll() is not None, f"{listening.args} listens")
+        return self._checked(listening, client())
 
     def connect(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int]) -> tuple[str, str]:
         """Runs a server of rdma_cm, and a client again and again until the server takes it. Both must succeed. Returns their
@@ -147,11 +151,16 @@ class Machine:
         lines = [line.split() for line in self.run("--list", node=None).stdout.splitlines()]
         return {line[0]: int(line[2].rstrip(",")) for line in lines if line[1] == "process"}
 
-    def close(self) -> None:
+    def kill_programs(self) -> None:
+        """Ends the programs that still run."""
         for each in self.started:
             if each.poll() is None:
                 os.killpg(each.pid, signal.SIGKILL)
             each.communicate()
+        self.started.clear()
+
+    def close(self) -> None:
+        self.kill_programs()
         stopped = self.run("--stop", node=None)
         left = self.run("--list", node=None).stdout
         shutil.rmtree(self.folder)

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,28 @@ def test_rstream(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> 
     assert re.search(r"4k", client), client
 
 
+@both_ways
+def test_connections_without_event_channel(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> None:
+    """librdmacm's examples of rdma_create_ep and rdma_get_request: each id has a channel of its own, to which it moves."""
+    address = address_of(nodes[0])
+    outputs = shared_machine.connect(["rdma_server", "-s", address, "-p", port], ["rdma_client", "-s", address, "-p", port], nodes)
+    assert "rdma_server: end 0\n" in outputs[0] and "rdma_client: end 0\n" in outputs[1], outputs
+
+
+@pytest.fixture(scope="module", name="migrate_id")
+def _migrate_id(shared_machine: Machine) -> Iterator[Path]:
+    program = shared_machine.folder / "migrate_id"
+    subprocess.run(["gcc", "-O1", "-g", "-o", program, _PROGRAMS / "migrate_id.c", "-lrdmacm", "-libverbs", "-pthread"], check=True)
+    yield program
+    program.unlink()
+
+
+@pytest.mark.parametrize("case", ["accepted", "connecting", "queued"])
+def test_ids_that_change_their_channel(shared_machine: Machine, migrate_id: Path, port: str, case: str) -> None:
+    done = shared_machine.run(str(migrate_id), case, address_of(0), port)
+    assert done.returncode == 0 and done.stdout == "passed\n", done.stdout
+
+
 def test_cmtime(shared_machine: Machine, port: str) -> None:
     """Many connections at once. Its server runs until it is killed."""
     common = ["-p", port, "-c", "50"]
@@ -158,8 +181,9 @@ def test_ports(shared_machine: Machine, port: str) -> None:
     [
         ("dup", "the waiting thread has the event"),
         ("again", "each file has its event"),
+        ("move", "ids move as in a kernel"),
         ("fault", "the other thread goes on"),
     ])
-def test_files_in_several_threads(shared_machine: Machine, case: str, result: str) -> None:
+def test_files(shared_machine: Machine, case: str, result: str) -> None:
     done = shared_machine.run("/usr/bin/python3", str(_PROGRAMS / "connection_files.py"), case)
     assert done.returncode == 0 and done.stdout.strip() == result, done.stdout

@@ -25,7 +25,7 @@ _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "tools")]
 
 from comparison import idle, report  # noqa: E402  (the path above comes first)
-from comparison.machines import Machines  # noqa: E402
+from comparison.machines import CONTENDERS, MAPPED, SOFT_ROCE, TRAPPED, Machines  # noqa: E402
 from comparison.perftest import LINES, Line, Unreadable, measure  # noqa: E402
 from harness import process  # noqa: E402
 from harness.channel import GuestLost, GuestTimeout  # noqa: E402
@@ -35,6 +35,8 @@ from harness.vm import acceleration  # noqa: E402
 _IDLE = "idle"
 _LOGS = REPOSITORY / "build" / "vm-logs" / "bench"
 _BUSY_LOOP = ["nice", "-n", "12", "sh", "-c", "while :; do :; done"]
+COMPARISON = report.Comparison("VmToVm", CONTENDERS, MAPPED,
+                               {"gain_over_trapped": (TRAPPED,), "gain_over_soft_roce": (SOFT_ROCE,)})
 _FAILURES = (AssertionError, GuestLost, GuestTimeout, RuntimeError, OSError, Unreadable)
 
 
@@ -70,7 +72,7 @@ class Bench:
     def line(self, line: Line, machines: Machines) -> None:
         """Measures all rounds of one line."""
         once = functools.partial(measure, line, machines, scale=self._options.scale)
-        outcome = report.compare(line, self._options.rounds, once, _FAILURES)
+        outcome = report.compare(COMPARISON, line, self._options.rounds, once, _FAILURES)
         print(*report.rows(outcome), sep="\n", flush=True)
         self.benchmarks += report.entries(outcome)
         for contender, error in outcome.errors.items():
@@ -102,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     with busy_loops(options.busy_loops):
         with Machines(options.suite, _LOGS / "vms") as machines:
             context["kernel"] = machines.vms[0].check("uname -r").strip()
-            print(report.heading(), flush=True)
+            print(report.heading(COMPARISON), flush=True)
             for line in lines:
                 bench.line(line, machines)
             for case in idle.of_machines(machines) if with_idle else ():

@@ -51,7 +51,7 @@ _LINES = (
 def _measure(line: Line, client: Vm, server: Vm) -> list[float]:
     command = f"{line.program} -d {{device}} -x {_GID_INDEX} {_OPTIONS} -n {line.iterations[0]} {line.options}"
     case = Case(line.name, server=command, client=f"{command} {{server}}", guard_s=120)
-    return perftest.figures(line, cases.run(case, server, client)[1].output)
+    return perftest.figures(line.metrics, cases.run(case, server, client)[1].output)
 
 
 def _entries(line: Line, rounds: list[list[list[float]]], again: float) -> list[dict[str, Any]]:

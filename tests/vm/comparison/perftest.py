@@ -86,11 +86,11 @@ def table(output: str) -> dict[str, float]:
     raise Unreadable(f"perftest printed no table:\n{output}")
 
 
-def figures(line: Line, output: str) -> list[float]:
-    """The line's metrics in perftest's output. Unreadable if one is missing or meaningless."""
+def figures(metrics: tuple[Metric, ...], output: str) -> list[float]:
+    """These metrics in perftest's output. Unreadable if one is missing or meaningless."""
     row = table(output)
     found = []
-    for metric in line.metrics:
+    for metric in metrics:
         value = row.get(metric.column, math.nan) * metric.factor
         if not 0 < value < math.inf:
             raise Unreadable(f"perftest's table has no '{metric.column}' above 0:\n{output}")
@@ -107,4 +107,4 @@ def measure(line: Line, machines: Machines, contender: Contender, scale: float) 
     commands = [f"{line.program} -d {end.name} -x {end.gid_index} {common}" for end in ends]
     case = Case(f"{line.name} {contender.title}", server=commands[0], client=f"{commands[1]} {{server}}", port=PORT,
                 guard_s=_GUARD_S)
-    return figures(line, cases.run(case, server, client)[1].output)
+    return figures(line.metrics, cases.run(case, server, client)[1].output)
