@@ -54,6 +54,7 @@ class Pollable {
 };
 
 struct LoopConfig {
+  std::uint32_t shard = 0;  // its number, for the log
   // The longest spin after work; 0: never spins; Duration::max(): never sleeps.
   Duration spin = std::chrono::microseconds(50);
   std::size_t mailbox_tasks = 1024;         // how many may wait
