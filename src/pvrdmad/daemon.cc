@@ -263,6 +263,7 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
                                      .plane = membership_ != nullptr ? membership_->plane() : nullptr,
                                      .motions = motions_.get(),
                                      .injects_faults = config.daemon.fault_injection,
+                                     .why_one_shard = control::why_one_shard(config),
                                      .certificates = [this] { return certificates_.states(); }},
                                     config.api);
   if (!api) return Failure(std::move(api).error());

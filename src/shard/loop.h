@@ -101,6 +101,8 @@ class Loop final : private FdHandler {
   void remove(Pollable& pollable);
 
   const LoopCounters& counters() const { return counters_; }
+  // The CPU time of the shard's thread.
+  Duration cpu_used() const { return clock_.thread_cpu(); }
 
  private:
   Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
