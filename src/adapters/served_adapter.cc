@@ -168,8 +168,8 @@ Result<void> ServedAdapter::expect_successor() {
   return {};
 }
 
-// Loads the successor first: if it refuses, nothing has changed. For a moment both adapters have the GIDs
-// bound, so no other port can bind them, and other hosts are told nothing.
+// Loads the successor first: if it refuses, or memory runs out, nothing has changed. For a moment both
+// adapters have the GIDs bound, so no other port can bind them, and other hosts are told nothing.
 Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   if (successor_ == nullptr || !server_->successor()->established())
     return fail(ENOTCONN, fmt::format("adapter {}: no other VMM is connected", port_.name()));
@@ -186,9 +186,12 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   const std::vector<std::byte> bytes = writer.finish();
   state::Reader reader(bytes);
   if (const auto loaded = to.load(reader, now); !loaded) return Failure(loaded.error());
-  port_.detach();
-  from.stand_by();
-  port_.attach(to.engine());
+  try {
+    port_.replace(to.engine(), [&from] { from.stand_by(); });
+  } catch (const std::bad_alloc&) {
+    to.stand_by();
+    throw;
+  }
   std::swap(seated_, successor_);
   server_->swap_seats();
   note_change();

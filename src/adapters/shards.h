@@ -19,6 +19,7 @@
 #include "shard/ask.h"
 #include "shard/loop.h"
 #include "transport/roce/roce.h"
+#include "transport/siblings/siblings.h"
 
 namespace pvrdma::adapters {
 
@@ -30,7 +31,8 @@ struct Shard {
   shard::Loop& loop;
   AdapterSet& adapters;
   fabric::Fabric& fabric;
-  transport::Roce* roce = nullptr;  // null: no links to native endpoints
+  transport::Roce* roce = nullptr;          // null: no links to native endpoints
+  transport::Siblings* siblings = nullptr;  // null: the host has no other shard
 
   // Runs `work` on the shard and returns what it returns, a Result. `work` takes the ServedAdapter&. Further
   // errors: kNotFound: the shard has no such adapter; those of shard::ask().

@@ -43,6 +43,10 @@ struct FakeSource final : snapshots::SnapshotSource {
     adapter.budgets = {{Budget::kQps, 3, 64, 1}};
     snapshot.adapters.push_back(adapter);
     snapshot.totals = {{Budget::kQps, 3, 4096, 0}};
+    snapshot.shards = {{.cpu = 5,
+                        .cpu_us = 70,
+                        .adapters = {"VM-01"},
+                        .groups = {{snapshots::kShardCounters, {{"turns", 9}}}}}};
     snapshot.not_served = not_served;
     snapshot.tcp.listening = true;
     snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
@@ -227,7 +231,8 @@ struct FakeHost {
             .hca_checker = hca_checker,
             .plane = plane,
             .motions = plane != nullptr ? &motions : nullptr,
-            .sysfs = std::move(sysfs)};
+            .sysfs = std::move(sysfs),
+            .why_one_shard = "[daemon] shards is 1"};
   }
 };
 

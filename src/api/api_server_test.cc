@@ -307,6 +307,14 @@ TEST_F(ApiServerTest, TellsTheBudgetsOfEachAdapterAndOfTheHost) {
       "\"totals\":{\"qps\":{\"use\":3,\"limit\":4096,\"refused\":0}}}\n");
 }
 
+TEST_F(ApiServerTest, TellsOfEachShardAndWhyThereIsOne) {
+  EXPECT_EQ(get("/v1/shards")->body,
+            "{\"shards\":[{\"number\":0,\"cpu\":5,\"cpu_us\":70,\"adapters\":[\"VM-01\"],"
+            "\"counters\":{\"shard\":{\"turns\":9}}}],\"why_one\":\"[daemon] shards is 1\"}\n");
+  host_.source.stopping = true;
+  EXPECT_EQ(get("/v1/shards")->status, 503);
+}
+
 TEST_F(ApiServerTest, SendsACaptureUntilItsEnd) {
   const auto post = [this](const std::string& adapter, const std::string& body) {
     return client().Post("/v1/adapters/" + adapter + "/capture", body, "application/json");

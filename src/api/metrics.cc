@@ -129,7 +129,15 @@ void add_host(Exposition& to, const snapshots::Snapshot& snapshot) {
     to.add("pvrdma_budget_refusals_total", {budget.name}, each.refused);
   }
   for (const snapshots::CounterGroup& group : snapshot.host) {
-    if (group.name != snapshots::kTotalBudgetRefusals) to.group(group, {});
+    if (group.name != snapshots::kTotalBudgetRefusals && group.name != snapshots::kShardCounters &&
+        group.name != snapshots::kRingCounters)
+      to.group(group, {});
+  }
+  for (const snapshots::ShardSnapshot& shard : snapshot.shards) {
+    const std::string number = fmt::to_string(shard.number);
+    to.add("pvrdma_shard_adapters", {number}, shard.adapters.size());
+    to.add("pvrdma_shard_cpu_seconds_total", {number}, seconds(shard.cpu_us));
+    for (const snapshots::CounterGroup& group : shard.groups) to.group(group, {number});
   }
 }
 

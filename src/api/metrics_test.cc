@@ -88,6 +88,25 @@ TEST(Metrics, ShowsBudgetsInBaseUnits) {
   }
 }
 
+TEST(Metrics, ShowsEachShardForItselfInsteadOfTheirSum) {
+  snapshots::Snapshot snapshot;
+  const auto groups = [](std::uint64_t turns, std::uint64_t lost) {
+    return std::vector{snapshots::shard_group({.turns = turns}), snapshots::ring_group({.lost = lost})};
+  };
+  snapshot.host = groups(30, 3);
+  snapshot.shards = {{.number = 0, .cpu_us = 1'500'000, .adapters = {"VM-01"}, .groups = groups(10, 1)},
+                     {.number = 1, .groups = groups(20, 2)}};
+  const std::string text = metrics_text({snapshot, "1.2.3"});
+  for (const char* lines :
+       {"\npvrdma_shard_turns_total{shard=\"0\"} 10\npvrdma_shard_turns_total{shard=\"1\"} 20\n",
+        "\npvrdma_rings_lost_total{shard=\"0\"} 1\npvrdma_rings_lost_total{shard=\"1\"} 2\n",
+        "\npvrdma_shard_adapters{shard=\"0\"} 1\npvrdma_shard_adapters{shard=\"1\"} 0\n",
+        "\npvrdma_shard_cpu_seconds_total{shard=\"0\"} 1.500000\n"}) {
+    EXPECT_THAT(text, HasSubstr(lines));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("pvrdma_shard_turns_total 30")));
+}
+
 TEST(Metrics, TellsAboutTheClusterOfAMember) {
   snapshots::Snapshot snapshot;
   snapshot.tcp.peers = {{"esx-02", 4, 3, 2, ""}, {"esx-03", 0, 0, 9, "refused"}};
@@ -122,10 +141,10 @@ std::string everything() {
   snapshot.host = {{"switch", {{"duplicate_gids_refused"}, {"foreign_gids_refused"}, {"gids_lost"}}},
                    {"sandbox", {{"refused_calls"}}},
                    snapshots::transport_group("local", {}),
-                   snapshots::shard_group({}),
                    snapshots::budget_group(snapshots::kTotalBudgetRefusals, budgets),
                    snapshots::tcp_group({}, {}),
                    snapshots::hca_group({})};
+  snapshot.shards = {{.groups = {snapshots::shard_group({}), snapshots::ring_group({})}}};
   for (auto& group : snapshots::roce_groups({})) snapshot.host.push_back(std::move(group));
   return metrics_text({snapshot, "1", {{"api", "/a", 1}}, MemberMetrics{}});
 }

@@ -215,6 +215,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/captures",
     "DELETE /v1/captures/{capture}",
     "GET /v1/budgets",
+    "GET /v1/shards",
     "GET /v1/faults",
     "POST /v1/faults",
     "DELETE /v1/faults/{fault}",

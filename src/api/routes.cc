@@ -34,6 +34,7 @@ Router make_router(const ApiParts& parts) {
   add_web_routes(router);
   add_process_routes(router, parts);
   add_budget_route(router, parts);
+  add_shard_route(router, parts);
   add_capture_routes(router, parts);
   add_fault_routes(router, parts);
   add_checkpoint_routes(router, parts);

@@ -48,6 +48,7 @@ struct ApiParts {
   FindOwner find_owner = pvrdma::find_owner;
   std::string sysfs = "/sys";
   bool injects_faults = false;
+  std::string why_one_shard;  // control::why_one_shard()
   const events::EventRing& event_ring = events::newest();
   // Called when the API answers.
   std::function<std::vector<tls::CertificateState>()> certificates = [] {
@@ -60,6 +61,7 @@ void add_web_routes(Router& router);
 void add_event_route(Router& router, const ApiParts& parts);
 void add_process_routes(Router& router, const ApiParts& parts);
 void add_budget_route(Router& router, const ApiParts& parts);
+void add_shard_route(Router& router, const ApiParts& parts);
 void add_capture_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
 void add_checkpoint_routes(Router& router, const ApiParts& parts);

@@ -7,7 +7,6 @@
 // Afterwards a reset makes an adapter that works.
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <vector>
 
 #include "base/check.h"
@@ -61,10 +60,8 @@ void correct_checksums(const std::vector<Taken>& steps) {
   }
 }
 
-int change(FakeGuest& guest, MigrationState next) {
-  const vfio_user::StateChange changed = guest.adapter().set_migration_state(next);
-  PVRDMA_CHECK(!changed.device_is_lost, "the device stays the VMM's");
-  return changed.error;
+void change(FakeGuest& guest, MigrationState next) {
+  PVRDMA_CHECK(!guest.adapter().set_migration_state(next).device_is_lost, "the device stays the VMM's");
 }
 
 void take(FakeGuest& guest, const Taken& taken) {
@@ -74,16 +71,16 @@ void take(FakeGuest& guest, const Taken& taken) {
       static_cast<void>(guest.adapter().migration_write(taken.piece));
       return;
     case Step::kResume:
-      static_cast<void>(change(guest, MigrationState::kResuming));
+      change(guest, MigrationState::kResuming);
       return;
     case Step::kStop:
-      static_cast<void>(change(guest, MigrationState::kStop));
+      change(guest, MigrationState::kStop);
       return;
     case Step::kRun:
-      static_cast<void>(change(guest, MigrationState::kRunning));
+      change(guest, MigrationState::kRunning);
       return;
     case Step::kOffer:
-      static_cast<void>(change(guest, MigrationState::kStopCopy));
+      change(guest, MigrationState::kStopCopy);
       return;
     case Step::kRead:
       static_cast<void>(guest.adapter().migration_read(out));

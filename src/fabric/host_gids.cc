@@ -2,8 +2,6 @@
 
 #include <bit>
 #include <cstring>
-#include <fmt/core.h>
-#include <utility>
 
 #include "base/check.h"
 #include "base/random_bytes.h"
@@ -141,22 +139,15 @@ std::optional<HostGids::Refusal> HostGids::bind(transport::SegmentId segment, co
     if (known != addresses_.end()) {
       const auto owner = known->second.find(gid);
       if (owner != known->second.end() && owner->second != holder.port)
-        return Refusal{
-            Reason::kAddressOfAnother,
-            fmt::format("which is among the addresses of port {}: give the VMs different addresses",
-                        names_.at(owner->second.value))};
+        return Refusal{Reason::kAddressOfAnother, names_.at(owner->second.value)};
     }
   }
   Bucket* free = nullptr;
   for (Bucket& bucket : set_of(key)) {
-    if (bucket.is_of(key))
-      return Refusal{Reason::kHeld,
-                     fmt::format("which port {} holds: give the VMs different MACs and addresses",
-                                 names_.at(bucket.port().value))};
+    if (bucket.is_of(key)) return Refusal{Reason::kHeld, names_.at(bucket.port().value)};
     if (bucket.is_free() && free == nullptr) free = &bucket;
   }
-  if (free == nullptr)
-    return Refusal{Reason::kFull, "for which this host's table of GIDs has no place: bind fewer GIDs"};
+  if (free == nullptr) return Refusal{Reason::kFull, {}};
   free->fill(key, holder);
   return std::nullopt;
 }

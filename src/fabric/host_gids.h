@@ -93,7 +93,7 @@ class HostGids {
   struct Refusal {
     enum class Reason : std::uint8_t { kAddressOfAnother, kHeld, kFull };
     Reason reason;
-    std::string why;  // one clause and a way out, after "port x wants GID y, "
+    std::string port;  // whose address it is, or which holds it; empty with kFull
   };
   // Binds a GID; empty: it is bound. If memory runs out (bad_alloc), nothing is bound. Any thread; takes the
   // mutex.

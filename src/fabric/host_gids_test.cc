@@ -55,7 +55,7 @@ TEST_F(HostGidsTest, RefusesAGidThatAPortOfAnotherShardHolds) {
   const auto refusal = host_.bind(kHere, gid(1), on(kSecond, b_), HostGids::Claim::kOwn);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason, Reason::kHeld);
-  EXPECT_EQ(refusal->why, "which port VM-A holds: give the VMs different MACs and addresses");
+  EXPECT_EQ(refusal->port, "VM-A");
   EXPECT_FALSE(host_.bind(kElsewhere, gid(1), on(kSecond, b_), HostGids::Claim::kFree));
   host_.unbind(kHere, gid(1), a_);
   EXPECT_FALSE(host_.bind(kHere, gid(1), on(kSecond, b_), HostGids::Claim::kOwn)) << "free again";
@@ -68,7 +68,7 @@ TEST_F(HostGidsTest, ReservesThePortsAddresses) {
   const auto refusal = host_.bind(kHere, gid(2), on(kFirst, a_), HostGids::Claim::kFree);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason, Reason::kAddressOfAnother);
-  EXPECT_EQ(refusal->why, "which is among the addresses of port VM-C: give the VMs different addresses");
+  EXPECT_EQ(refusal->port, "VM-C");
   EXPECT_FALSE(host_.bind(kElsewhere, gid(2), on(kFirst, a_), HostGids::Claim::kFree));
   EXPECT_FALSE(host_.bind(kHere, gid(1), on(kSecond, listed), HostGids::Claim::kOwn));
   host_.remove_port(kHere, listed, addresses);
@@ -90,7 +90,7 @@ TEST_F(HostGidsTest, RefusesAGidWhoseSetIsFull) {
     if (!refusal) continue;
     ASSERT_GT(i, kFiftyAdapters);
     ASSERT_EQ(refusal->reason, Reason::kFull);
-    EXPECT_EQ(refusal->why, "for which this host's table of GIDs has no place: bind fewer GIDs");
+    EXPECT_EQ(refusal->port, "");
     EXPECT_EQ(host_.find(kHere, gid_number(i)), std::nullopt);
   }
   for (std::uint32_t i = 0; i < HostGids::kSets * HostGids::kWays + 1; ++i)

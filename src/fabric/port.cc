@@ -38,12 +38,20 @@ Port::~Port() {
 
 void Port::attach(verbs::Engine& engine) {
   PVRDMA_CHECK(!attached(), "a port has one adapter at a time");
+  join(engine);
+  seat(engine);
+}
+
+void Port::join(verbs::Engine& engine) {
   try {
     switch_.transports_.each([&](transport::Transport& transport) { transport.join(engine); });
   } catch (const std::bad_alloc&) {
     switch_.transports_.each([&](transport::Transport& transport) { transport.take_back(engine, {}); });
     throw;
   }
+}
+
+void Port::seat(verbs::Engine& engine) {
   engine_ = &engine;
   switch_.tell_reach(*this);
 }

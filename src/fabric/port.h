@@ -56,6 +56,15 @@ class Port final : public verbs::SwitchPort {
   // Messages to this port's GIDs now go to `engine`. Borrowed until detach(). The port must be detached. If
   // memory runs out (bad_alloc), it stays so.
   void attach(verbs::Engine& engine);
+  // Detaches the attached engine and attaches `next`. `between` runs while the port is detached and must not
+  // throw. If memory runs out (bad_alloc), nothing has changed.
+  template <typename Between>
+  void replace(verbs::Engine& next, Between between) {
+    join(next);
+    detach();
+    between();
+    seat(next);
+  }
   // Messages to this port's GIDs are now dropped. Does nothing if already detached.
   void detach();
 
@@ -116,8 +125,10 @@ class Port final : public verbs::SwitchPort {
   friend class Switch;
 
   void open_path(const verbs::Connection& connection, verbs::PathSlot& slot) override;
-
-  verbs::PathSlot answer_slot_;
+  // Lets the engine use the transports. If memory runs out (bad_alloc), it uses none.
+  void join(verbs::Engine& engine);
+  // Messages now go to the engine, which has joined.
+  void seat(verbs::Engine& engine);
   // Where messages from this port go. Counts nothing.
   Switch::Found look_up(const verbs::Gid& from, const verbs::Gid& to) const;
 
@@ -132,6 +143,7 @@ class Port final : public verbs::SwitchPort {
   bool waits_ = false;
   std::vector<verbs::Gid> waiting_;      // GIDs to bind on arrive()
   const Transports* detours_ = nullptr;  // borrowed
+  verbs::PathSlot answer_slot_;
   PortCounters counters_;
 };
 

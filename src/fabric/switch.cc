@@ -16,6 +16,24 @@ constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
 constexpr Duration kNewsTime = std::chrono::seconds(2);
 constexpr std::string_view kWayOut = "give the VMs different MACs and addresses";
 
+bool has_it(const std::optional<HostGids::Holder>& port) {
+  return port && port->reach != HostGids::Reach::kLost;
+}
+
+// One clause and a way out, after "port x wants GID y, ".
+std::string describe(const HostGids::Refusal& refusal) {
+  switch (refusal.reason) {
+    case HostGids::Refusal::Reason::kAddressOfAnother:
+      return fmt::format("which is among the addresses of port {}: give the VMs different addresses",
+                         refusal.port);
+    case HostGids::Refusal::Reason::kHeld:
+      return fmt::format("which port {} holds: {}", refusal.port, kWayOut);
+    case HostGids::Refusal::Reason::kFull:
+      return "for which this host's table of GIDs has no place: bind fewer GIDs";
+  }
+  return {};
+}
+
 std::string_view why_no_path(HostGids::Reach reach) {
   switch (reach) {
     case HostGids::Reach::kLinkDown:
@@ -29,14 +47,6 @@ std::string_view why_no_path(HostGids::Reach reach) {
       break;
   }
   return {};
-}
-
-// Whether a port of another shard of this host has the GID bound, lost or not.
-bool is_bound_elsewhere(const HostGids& host, transport::SegmentId segment, transport::ShardNumber own,
-                        const verbs::Gid& gid) {
-  if (!host.has_siblings()) return false;
-  const auto holder = host.find(segment, gid);
-  return holder && holder->shard != own;
 }
 
 }  // namespace
@@ -240,7 +250,8 @@ Switch::Found Switch::find_native(const verbs::Gid& gid, const Port* from) const
 PathInfo Switch::path_to(const verbs::Gid& gid, const Port* port) const {
   const auto local = holders_.find(gid);
   if (local == holders_.end() || local->second.is_lost) {
-    if (const auto sibling = sibling_holder(gid)) {
+    const auto sibling = sibling_port(gid);
+    if (has_it(sibling)) {
       if (sibling->reach != HostGids::Reach::kWorks)
         return {PathKind::kNone, std::string(why_no_path(sibling->reach)), {}};
       return {
@@ -249,7 +260,7 @@ PathInfo Switch::path_to(const verbs::Gid& gid, const Port* port) const {
           {}};
     }
     if (auto remote = remote_.path_to(gid, transports_)) return *std::move(remote);
-    if (is_bound_elsewhere(host_, segment_, shard_, gid))
+    if (sibling)
       return {PathKind::kNone, "another host has bound the GID at the same time as a port of this one", {}};
     if (const std::string_view why = why_not_native(gid, port); !why.empty())
       return {PathKind::kNone, std::string(why), {}};
@@ -291,7 +302,8 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
   const auto nowhere = [](DropReason reason) { return Found{nullptr, {}, reason}; };
   const auto it = holders_.find(gid);
   if (it == holders_.end() || it->second.is_lost) {
-    if (const auto sibling = sibling_holder(gid)) {
+    const auto sibling = sibling_port(gid);
+    if (has_it(sibling)) {
       if (sibling->reach != HostGids::Reach::kWorks) return nowhere(why_dropped(sibling->reach));
       transport::Transport* const local = transports_.find(PathKind::kLocal);
       if (local == nullptr) return nowhere(DropReason::kNoPath);
@@ -299,9 +311,7 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
     }
     const auto remote = remote_.find(gid);
     // Lost on another shard: the news of the other host are not here yet.
-    if (!remote)
-      return is_bound_elsewhere(host_, segment_, shard_, gid) ? nowhere(DropReason::kUnknownGid)
-                                                              : find_native(gid, from);
+    if (!remote) return sibling ? nowhere(DropReason::kUnknownGid) : find_native(gid, from);
     transport::Transport* transport = transports_.way_to(remote->host, remote->kind);
     if (transport == nullptr) return nowhere(DropReason::kNoPath);
     return {transport, {.host = remote->host, .segment = segment_}, {}};
@@ -314,11 +324,15 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
   return {local, {.engine = holder.engine_}, {}};
 }
 
-std::optional<HostGids::Holder> Switch::sibling_holder(const verbs::Gid& gid) const {
+std::optional<HostGids::Holder> Switch::sibling_port(const verbs::Gid& gid) const {
   if (!host_.has_siblings()) return std::nullopt;
   const auto holder = host_.find(segment_, gid);
-  if (!holder || holder->shard == shard_ || holder->reach == HostGids::Reach::kLost) return std::nullopt;
-  return holder;
+  return holder && holder->shard != shard_ ? holder : std::nullopt;
+}
+
+std::optional<HostGids::Holder> Switch::sibling_holder(const verbs::Gid& gid) const {
+  const auto holder = sibling_port(gid);
+  return has_it(holder) ? holder : std::nullopt;
 }
 
 DropReason Switch::why_dropped(HostGids::Reach reach) {
@@ -353,7 +367,7 @@ bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
     const bool is_foreign = refusal->reason == HostGids::Refusal::Reason::kAddressOfAnother;
     if (is_foreign) ++foreign_refused_;
     if (refusal->reason == HostGids::Refusal::Reason::kHeld) ++duplicates_refused_;
-    refuse(port, gid, refusal->why);
+    refuse(port, gid, describe(*refusal));
     return false;
   }
   try {

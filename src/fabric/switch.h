@@ -137,7 +137,9 @@ class Switch {
   bool is_bound(const Port& port, const verbs::Gid& gid) const;
   // Whether the port has it bound and has not lost it.
   bool holds(const Port& port, const verbs::Gid& gid) const;
-  // The port of another shard of this host that has it bound and has not lost it.
+  // The port of another shard of this host that has it bound; it may have lost it (Reach::kLost).
+  std::optional<HostGids::Holder> sibling_port(const verbs::Gid& gid) const;
+  // The same, if it has not lost it.
   std::optional<HostGids::Holder> sibling_holder(const verbs::Gid& gid) const;
   static DropReason why_dropped(HostGids::Reach reach);
   // Tells the other shards what has become of the port's GIDs.

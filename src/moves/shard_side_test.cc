@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <sys/mman.h>
 #include <thread>
@@ -94,6 +95,14 @@ class Vmm final : private vfio_user::ClientMemory {
   std::thread thread_;
 };
 
+class LocalWithoutMemory final : public transport::Local {
+ public:
+  void join(verbs::Engine& /*engine*/) override {
+    if (has_none) throw std::bad_alloc();
+  }
+  std::atomic<bool> has_none = false;
+};
+
 class ShardSideTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -118,7 +127,7 @@ class ShardSideTest : public testing::Test {
 
   const std::string socket_ = testing::TempDir() + "shard_side_" + std::to_string(::getpid()) + ".sock";
   SteadyClock clock_;
-  transport::Local local_;
+  LocalWithoutMemory local_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   fabric::Fabric fabric_{clock_};
   std::unique_ptr<adapters::AdapterSet> set_ =
@@ -151,6 +160,21 @@ TEST_F(ShardSideTest, TheSuccessorGetsThePciStateAndTheAdapter) {
   EXPECT_TRUE(side_.resume("VM-01"));
   EXPECT_TRUE(side_.end_successor("VM-01"));
   EXPECT_EQ(side_.clients("VM-01")->successor, Successor::kNone);
+}
+
+TEST_F(ShardSideTest, WithoutMemoryTheAdapterStaysWhereItIs) {
+  const auto old = connect(0x0406);
+  ASSERT_TRUE(side_.expect_successor("VM-01"));
+  const auto next = connect(0x0402);
+  local_.has_none = true;
+  EXPECT_EQ(side_.switch_over("VM-01").error().code, ENOMEM);
+  local_.has_none = false;
+  const auto takes_messages = [](adapters::ServedAdapter& served) -> Result<bool> {
+    return served.port().takes_messages();
+  };
+  EXPECT_TRUE(shards_.on("VM-01", takes_messages, "looking at its port").value());
+  EXPECT_TRUE(side_.switch_over("VM-01"));
+  EXPECT_TRUE(shards_.on("VM-01", takes_messages, "looking at its port").value());
 }
 
 TEST_F(ShardSideTest, ATableThatTheVmmDoesNotGiveIsAnError) {

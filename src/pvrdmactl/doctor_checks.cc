@@ -102,6 +102,12 @@ Finding check_open_files(const Json& process) {
                        "set LimitNOFILE=65536 with systemctl edit pvrdmad, then systemctl restart pvrdmad");
 }
 
+Finding check_shards(const Json& shards) {
+  const std::size_t count = shards.at("shards").size();
+  return ok("shards", count > 1 ? fmt::format("{} threads serve the adapters", count)
+                                : "one thread serves all adapters: " + text_at(shards, "why_one"));
+}
+
 Finding check_locked_memory(const Json& process, const Json& adapters, const Json& cluster) {
   if (!has_hca(cluster)) return skipped("locked memory", "only the path hca locks memory");
   const Json& limit = process.at("locked_bytes_max");

@@ -38,6 +38,8 @@ Finding check_clock(const ClockProbe& clock, const Json& process);
 // Answers of GET /v1/process and /v1/adapters, and of /v1/cluster, which is null outside a cluster.
 Findings check_certificates(const Json& process);
 Finding check_open_files(const Json& process);
+// `shards`: answer of GET /v1/shards.
+Finding check_shards(const Json& shards);
 Finding check_locked_memory(const Json& process, const Json& adapters, const Json& cluster);
 Finding check_hca(const Json& cluster);
 Finding check_adapter(const Json& adapter, bool in_cluster);

@@ -50,6 +50,11 @@ Result<void> check_daemon(const Ask& ask, Findings& findings) {
   } else if (auto checked = check_cluster(ask, cluster, *adapters, findings); !checked) {
     return checked;
   }
+  if (const auto shards = ask("/v1/shards")) {
+    findings.push_back(check_shards(*shards));
+  } else {
+    findings.push_back({Verdict::kSkipped, "shards", shards.error().message, {}});
+  }
   findings.push_back(check_doorbells(*adapters));
   for (const Json& adapter : *adapters) {
     findings.push_back(check_adapter(adapter, in_cluster));

@@ -81,6 +81,13 @@ TEST(DoctorLimits, OpenFiles) {
             "systemctl edit pvrdmad, then systemctl restart pvrdmad");
 }
 
+TEST(DoctorShards, SayWhyThereIsOne) {
+  EXPECT_EQ(line(check_shards({{"shards", {{{"number", 0}}, {{"number", 1}}}}, {"why_one", ""}})),
+            "ok shards: 2 threads serve the adapters");
+  EXPECT_EQ(line(check_shards({{"shards", {{{"number", 0}}}}, {"why_one", "[daemon] shards is 1"}})),
+            "ok shards: one thread serves all adapters: [daemon] shards is 1");
+}
+
 const Json kOneHost{{"hosts", {{{"name", "esx-01"}, {"self", true}, {"trouble", ""}}}}};
 
 Json cluster(const std::string& device) {

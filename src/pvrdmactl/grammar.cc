@@ -53,10 +53,10 @@ std::vector<Argument> global_options() {
 Grammar make_grammar() {
   Grammar made;
   made.globals = global_options();
-  for (Section section :
-       {rdma_commands(), network_commands(), system_commands(), dvs_commands(), vm_commands(),
-        host_commands(), adapter_commands(), capture_commands(), fault_commands(), motion_commands(),
-        hca_commands(), doctor_commands(), support_commands(), apply_commands(), event_commands()}) {
+  for (Section section : {rdma_commands(), network_commands(), system_commands(), shard_commands(),
+                          dvs_commands(), vm_commands(), host_commands(), adapter_commands(),
+                          capture_commands(), fault_commands(), motion_commands(), hca_commands(),
+                          doctor_commands(), support_commands(), apply_commands(), event_commands()}) {
     std::ranges::move(section.namespaces, std::back_inserter(made.namespaces));
     std::ranges::move(section.commands, std::back_inserter(made.commands));
   }

@@ -125,6 +125,7 @@ struct Section {
 Section rdma_commands();
 Section network_commands();
 Section system_commands();
+Section shard_commands();
 Section dvs_commands();
 Command roce_rules_command();
 Section vm_commands();

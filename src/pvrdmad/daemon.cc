@@ -88,7 +88,8 @@ Result<void> Daemon::make_loops(const control::DaemonConfig& config) {
   reaper_ = *std::move(reaper);
   for (std::uint32_t i = 0; i < config.shards; ++i) {
     auto loop = shard::Loop::create(
-        {.spin = config.spin, .never_sleeps_while_polling = config.dedicated_core.has_value()}, clock_);
+        {.shard = i, .spin = config.spin, .never_sleeps_while_polling = config.dedicated_core.has_value()},
+        clock_);
     if (!loop) return Failure(std::move(loop).error());
     loops_.push_back(*std::move(loop));
   }
@@ -165,7 +166,7 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
   if (config.cluster) remove_sockets_of_others(*config.cluster, given);
   if (keeper_ != nullptr) give_back(config.adapters, std::move(given));
   for (std::size_t i = 0; i < config.adapters.size(); ++i) {
-    auto added = rig_of(i).adapters().add_static(config.adapters[i]);
+    auto added = rigs_[shard_of(i)]->adapters().add_static(config.adapters[i]);
     if (!added) return Failure(std::move(added).error().in("adapter " + config.adapters[i].name));
   }
   return {};
@@ -175,7 +176,7 @@ void Daemon::give_back(const std::vector<control::AdapterConfig>& adapters,
                        std::map<std::string, adapters::GivenBack> given) {
   std::vector<std::map<std::string, adapters::GivenBack>> by_shard(rigs_.size());
   for (std::size_t i = 0; i < adapters.size(); ++i) {
-    if (auto kept = given.extract(adapters[i].name)) by_shard[i % rigs_.size()].insert(std::move(kept));
+    if (auto kept = given.extract(adapters[i].name)) by_shard[shard_of(i)].insert(std::move(kept));
   }
   by_shard.front().merge(given);  // those of the cluster's VMs
   for (std::size_t i = 0; i < rigs_.size(); ++i) rigs_[i]->adapters().give_back(std::move(by_shard[i]));
@@ -262,6 +263,7 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
                                      .plane = membership_ != nullptr ? membership_->plane() : nullptr,
                                      .motions = motions_.get(),
                                      .injects_faults = config.daemon.fault_injection,
+                                     .why_one_shard = control::why_one_shard(config),
                                      .certificates = [this] { return certificates_.states(); }},
                                     config.api);
   if (!api) return Failure(std::move(api).error());

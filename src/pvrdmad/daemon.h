@@ -97,7 +97,7 @@ class Daemon {
   void announce();
 
   // The shard of an adapter of the configuration, by its place there.
-  ShardRig& rig_of(std::size_t adapter) { return *rigs_[adapter % rigs_.size()]; }
+  std::size_t shard_of(std::size_t adapter) const { return adapter % rigs_.size(); }
   // The shard of all adapters that other hosts or native endpoints reach. A host with such adapters has one
   // shard.
   ShardRig& first() { return *rigs_.front(); }

@@ -64,7 +64,7 @@ class ShardRig {
   void apply(const cluster::ShardView& view);
 
   // As other threads know this shard; after make_adapters().
-  adapters::Shard shard() { return {loop_, *adapters_, fabric_, roce_.get()}; }
+  adapters::Shard shard() { return {loop_, *adapters_, fabric_, roce_.get(), siblings_.get()}; }
   adapters::AdapterSet& adapters() { return *adapters_; }
   transport::Tcp* tcp() { return tcp_.get(); }  // null: not made, as for the next
   transport::Hca* hca() { return hca_.get(); }

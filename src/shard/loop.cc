@@ -30,7 +30,8 @@ Loop::Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller>
     : pace_({config.spin, config.never_sleeps_while_polling}),
       clock_(clock),
       poller_(std::move(poller)),
-      mailbox_(std::move(mailbox)) {}
+      mailbox_(std::move(mailbox)),
+      turn_watch_(config.shard) {}
 
 Loop::~Loop() {
   // The loop's own mailbox is the one allowed watch.

@@ -54,6 +54,7 @@ class Pollable {
 };
 
 struct LoopConfig {
+  std::uint32_t shard = 0;  // its number, for the log
   // The longest spin after work; 0: never spins; Duration::max(): never sleeps.
   Duration spin = std::chrono::microseconds(50);
   std::size_t mailbox_tasks = 1024;         // how many may wait
@@ -100,6 +101,8 @@ class Loop final : private FdHandler {
   void remove(Pollable& pollable);
 
   const LoopCounters& counters() const { return counters_; }
+  // The CPU time of the shard's thread.
+  Duration cpu_used() const { return clock_.thread_cpu(); }
 
  private:
   Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,

@@ -232,7 +232,7 @@ class LongTurnTest : public testing::Test {
   }
 
   test::ManualClock clock_;
-  std::unique_ptr<Loop> loop_ = Loop::create({}, clock_).value();
+  std::unique_ptr<Loop> loop_ = Loop::create({.shard = 3}, clock_).value();
 };
 
 TEST_F(LongTurnTest, IsCountedAndSaysWhoseDescriptorItWas) {
@@ -250,9 +250,10 @@ TEST_F(LongTurnTest, IsCountedAndSaysWhoseDescriptorItWas) {
   takes = 23ms;
   make_readable(slow);
   make_readable(quick);
-  EXPECT_THAT(turn(),
-              HasSubstr("all adapters waited 23.0 ms for one turn, 23.0 ms of them for a descriptor of "
-                        "adapter web1"));
+  EXPECT_THAT(
+      turn(),
+      HasSubstr("shard-3: its adapters waited 23.0 ms for one turn, 23.0 ms of them for a descriptor of "
+                "adapter web1"));
   EXPECT_EQ(loop_->counters().long_turns, 1U);
   EXPECT_EQ(loop_->counters().long_turns_us, 23'000U);
   EXPECT_EQ(turn(), "") << "the next turn is another one";
@@ -298,8 +299,9 @@ TEST_F(LongTurnTest, TellsWorkFromWaiting) {
   };
   loop_->add(pollable);
   clock_.work(5s);  // before the turn
-  EXPECT_THAT(turn(), HasSubstr("all adapters waited 32.0 ms for one turn, 32.0 ms of them in the turn of "
-                                "adapter web1; the shard ran 12.0 ms"));
+  EXPECT_THAT(turn(),
+              HasSubstr("shard-3: its adapters waited 32.0 ms for one turn, 32.0 ms of them in the turn of "
+                        "adapter web1; the shard ran 12.0 ms"));
   EXPECT_EQ(loop_->counters().long_turns_cpu_us, 12'000U);
   EXPECT_THAT(turn(), HasSubstr("the shard ran 12.0 ms"));
   EXPECT_EQ(loop_->counters().long_turns_cpu_us, 24'000U);

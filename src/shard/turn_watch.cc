@@ -20,16 +20,16 @@ void TurnWatch::report(Instant now, Duration cpu) {
   long_turns_cpu_us_ += microseconds_of(cpu);
   if (!limiter_.allow(now)) return;
   if (longest_ == Duration{0}) {
-    events::tell(
-        log::Level::kWarn, kShard,
-        "shard: all adapters waited {:.1f} ms for one turn, in many small steps; the shard ran {:.1f} ms{}",
-        milliseconds(turn), milliseconds(cpu), log::held_back(limiter_));
+    events::tell(log::Level::kWarn, kShard,
+                 "shard-{}: its adapters waited {:.1f} ms for one turn, in many small steps; the shard ran "
+                 "{:.1f} ms{}",
+                 shard_, milliseconds(turn), milliseconds(cpu), log::held_back(limiter_));
   } else {
-    events::tell(
-        log::Level::kWarn, kShard,
-        "shard: all adapters waited {:.1f} ms for one turn, {:.1f} ms of them {}; the shard ran {:.1f} ms{}",
-        milliseconds(turn), milliseconds(longest_), longest_name_, milliseconds(cpu),
-        log::held_back(limiter_));
+    events::tell(log::Level::kWarn, kShard,
+                 "shard-{}: its adapters waited {:.1f} ms for one turn, {:.1f} ms of them {}; the shard ran "
+                 "{:.1f} ms{}",
+                 shard_, milliseconds(turn), milliseconds(longest_), longest_name_, milliseconds(cpu),
+                 log::held_back(limiter_));
   }
 }
 

@@ -26,6 +26,9 @@ class TurnWatch {
   static constexpr Duration kLongTurn = std::chrono::milliseconds(10);
   static constexpr Duration kCpuReadApart = std::chrono::milliseconds(1);
 
+  // `shard` is the shard's number, for the log.
+  explicit TurnWatch(std::uint32_t shard) : shard_(shard) {}
+
   // A turn's work begins. `cpu()` returns the CPU time that the thread has used.
   template <typename Cpu>
   void begin(Instant now, Cpu&& cpu) {
@@ -69,6 +72,7 @@ class TurnWatch {
 
   void report(Instant now, Duration cpu);
 
+  const std::uint32_t shard_;
   Instant began_{};
   Instant mark_{};
   Duration longest_{0};       // of one piece of work in this turn

@@ -181,6 +181,15 @@ constexpr Named<shard::LoopCounters> kShard[] = {
 static_assert(sizeof(kShard) / sizeof(kShard[0]) * sizeof(std::uint64_t) == sizeof(shard::LoopCounters),
               "a counter has no name");
 
+using RingCounters = transport::Siblings::RingCounters;
+constexpr Named<RingCounters> kRings[] = {
+    {"revoked", &RingCounters::revoked},
+    {"revoke_waits", &RingCounters::revoke_waits},
+    {"lost", &RingCounters::lost},
+};
+static_assert(sizeof(kRings) / sizeof(kRings[0]) * sizeof(std::uint64_t) == sizeof(RingCounters),
+              "a counter has no name");
+
 }  // namespace
 
 CounterGroup verbs_group(const verbs::Counters& counters) {
@@ -270,7 +279,11 @@ CounterGroup hca_group(const HcaCounts& counts) {
 }
 
 CounterGroup shard_group(const shard::LoopCounters& counters) {
-  return group_of("shard", kShard, counters);
+  return group_of(kShardCounters, kShard, counters);
+}
+
+CounterGroup ring_group(const RingCounters& counters) {
+  return group_of(kRingCounters, kRings, counters);
 }
 
 }  // namespace pvrdma::snapshots

@@ -11,6 +11,7 @@
 #include "snapshots/snapshot.h"
 #include "transport/hca/hca.h"
 #include "transport/roce/roce.h"
+#include "transport/siblings/siblings.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 #include "verbs/counters.h"
@@ -44,5 +45,6 @@ struct HcaCounts {
 };
 CounterGroup hca_group(const HcaCounts& counts);
 CounterGroup shard_group(const shard::LoopCounters& counters);
+CounterGroup ring_group(const transport::Siblings::RingCounters& counters);
 
 }  // namespace pvrdma::snapshots

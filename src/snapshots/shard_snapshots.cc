@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sched.h>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,9 @@ struct ShardCopy {
   std::string_view local_name;
   transport::Counters local;
   shard::LoopCounters loop;
+  std::optional<transport::Siblings::RingCounters> rings;
+  int cpu = 0;
+  Duration cpu_used{};
 };
 
 bool is_connected(const verbs::QpInfo& qp) {
@@ -196,13 +200,31 @@ AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   return adapter;
 }
 
+// Those that each shard shows for itself, too.
+std::vector<CounterGroup> thread_groups(const ShardCopy& shard) {
+  std::vector<CounterGroup> groups{shard_group(shard.loop)};
+  if (shard.rings) groups.push_back(ring_group(*shard.rings));
+  return groups;
+}
+
 std::vector<CounterGroup> own_groups(const ShardCopy& shard) {
-  return {{"switch",
-           {{"duplicate_gids_refused", shard.duplicates_refused},
-            {"foreign_gids_refused", shard.foreign_refused},
-            {"gids_lost", shard.gids_lost}}},
-          transport_group(shard.local_name, shard.local),
-          shard_group(shard.loop)};
+  std::vector<CounterGroup> groups{{"switch",
+                                    {{"duplicate_gids_refused", shard.duplicates_refused},
+                                     {"foreign_gids_refused", shard.foreign_refused},
+                                     {"gids_lost", shard.gids_lost}}},
+                                   transport_group(shard.local_name, shard.local)};
+  for (CounterGroup& group : thread_groups(shard)) groups.push_back(std::move(group));
+  return groups;
+}
+
+ShardSnapshot to_snapshot(std::size_t number, const ShardCopy& copy) {
+  ShardSnapshot shard{.number = static_cast<std::uint32_t>(number),
+                      .cpu = static_cast<std::uint32_t>(copy.cpu),
+                      .cpu_us = microseconds_of(copy.cpu_used),
+                      .adapters = {},
+                      .groups = thread_groups(copy)};
+  for (const AdapterCopy& adapter : copy.adapters) shard.adapters.push_back(adapter.info.name);
+  return shard;
 }
 
 std::vector<CounterGroup> outward_groups(const ShardCopy& shard) {
@@ -283,6 +305,9 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
         copy.local_name = to_text(local.kind());
         copy.local = local.counters();
         copy.loop = shard.loop.counters();
+        if (shard.siblings != nullptr) copy.rings = shard.siblings->ring_counters();
+        copy.cpu = std::max(0, ::sched_getcpu());
+        copy.cpu_used = shard.loop.cpu_used();
         return copy;
       },
       "taking a snapshot");
@@ -299,6 +324,7 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
       if (auto added = add_qps(shard, adapter.info.name, snapshot); !added)
         return Failure(std::move(added).error());
     }
+    snapshot.shards.push_back(to_snapshot(shard, copies[shard]));
     const auto& not_served = copies[shard].not_served;
     snapshot.not_served.insert(snapshot.not_served.end(), not_served.begin(), not_served.end());
     if (copies[shard].tcp) snapshot.tcp = copies[shard].tcp->state;

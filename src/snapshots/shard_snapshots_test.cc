@@ -145,6 +145,15 @@ TEST(SnapshotOfTwoShards, HasTheAdaptersOfBothAndTheSumOfTheirCounters) {
   EXPECT_EQ(std::ranges::count(snapshot.host, "shard", &CounterGroup::name), 1);
   EXPECT_GE(counter(snapshot, "shard", "tasks"), counted);
   EXPECT_LE(counter(snapshot, "shard", "tasks"), 2 * kQuestions);
+  ASSERT_EQ(snapshot.shards.size(), 2U);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const ShardSnapshot& shard = snapshot.shards[i];
+    EXPECT_EQ(shard.number, i);
+    EXPECT_EQ(shard.adapters, std::vector{"VM-" + std::to_string(i + 1)});
+    EXPECT_GT(shard.cpu_us, 0U);
+    ASSERT_EQ(shard.groups.size(), 1U) << "these shards have no rings";
+    EXPECT_EQ(shard.groups[0].name, "shard");
+  }
 }
 
 TEST(SnapshotOfTwoShards, IsRefusedIfOneHasStopped) {

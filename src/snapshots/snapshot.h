@@ -30,6 +30,10 @@ struct CounterGroup {
 inline constexpr std::string_view kBudgetRefusals = "budget_refusals";
 inline constexpr std::string_view kTotalBudgetRefusals = "total_budget_refusals";
 
+// Groups that a host has as sums, and each shard for itself.
+inline constexpr std::string_view kShardCounters = "shard";
+inline constexpr std::string_view kRingCounters = "rings";  // only of several shards
+
 struct GidSnapshot {
   std::uint32_t index = 0;
   std::string gid;
@@ -96,6 +100,15 @@ struct QpSnapshot {
   std::uint64_t retransmits = 0;
 };
 
+// One of the threads that serve the adapters.
+struct ShardSnapshot {
+  std::uint32_t number = 0;
+  std::uint32_t cpu = 0;     // on which it ran when it was asked
+  std::uint64_t cpu_us = 0;  // CPU time of the thread
+  std::vector<std::string> adapters = {};
+  std::vector<CounterGroup> groups = {};
+};
+
 struct Snapshot {
   std::vector<AdapterSnapshot> adapters;
   std::vector<adapters::AdapterTrouble> not_served;
@@ -104,6 +117,7 @@ struct Snapshot {
   transport::HcaState hca;
   std::vector<BudgetUse> totals;   // of all adapters together
   std::vector<CounterGroup> host;  // counters that belong to no adapter
+  std::vector<ShardSnapshot> shards;
 };
 
 // An adapter may have tens of thousands of QPs, so they are listed only on request.

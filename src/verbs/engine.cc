@@ -339,25 +339,29 @@ const guestmem::AddressSpace& Engine::memory() const {
 Engine::QpPage Engine::list_qps_from(std::uint32_t first) const {
   QpPage page;
   const std::uint32_t end = impl_->qps.end();
-  const std::uint32_t next = first < end ? first + std::min(kSlotsPerPage, end - first) : end;
-  if (next < end) page.next = next;
-  impl_->qps.for_each_in(first, next, [&](std::uint32_t, const QueuePair& qp) {
-    page.qps.push_back({.qpn = qp.identity.qpn,
-                        .handle = qp.identity.handle,
-                        .type = qp.identity.type,
-                        .context = qp.identity.context,
-                        .attributes = qp.attributes,
-                        .cap = qp.identity.cap,
-                        .local_gid = qp.local_gid,
-                        .path_trouble = qp.path.is_open() && impl_->services.wire.is_current(qp.path)
-                                            ? qp.path->trouble()
-                                            : std::string(),
-                        .tx_messages = qp.tx_messages,
-                        .tx_bytes = qp.tx_bytes,
-                        .rx_messages = qp.rx_messages,
-                        .rx_bytes = qp.rx_bytes,
-                        .retransmits = qp.retransmits});
-  });
+  std::uint32_t slot = std::min(first, end);
+  const std::uint32_t page_end = slot + std::min(kSlotsPerPage, end - slot);
+  for (std::uint32_t asked = 0; slot < page_end && asked < kPathsAskedPerPage; ++slot) {
+    const QueuePair* const qp = impl_->qps.find(slot);
+    if (qp == nullptr) continue;
+    const bool asks =
+        qp->path.is_open() && impl_->services.wire.is_current(qp->path) && qp->path->carries_packets();
+    if (asks) ++asked;
+    page.qps.push_back({.qpn = qp->identity.qpn,
+                        .handle = qp->identity.handle,
+                        .type = qp->identity.type,
+                        .context = qp->identity.context,
+                        .attributes = qp->attributes,
+                        .cap = qp->identity.cap,
+                        .local_gid = qp->local_gid,
+                        .path_trouble = asks ? qp->path->trouble() : std::string(),
+                        .tx_messages = qp->tx_messages,
+                        .tx_bytes = qp->tx_bytes,
+                        .rx_messages = qp->rx_messages,
+                        .rx_bytes = qp->rx_bytes,
+                        .retransmits = qp->retransmits});
+  }
+  if (slot < end) page.next = slot;
   return page;
 }
 

@@ -152,6 +152,40 @@ TEST(EngineViews, QpsAreListedInPartsEachOnce) {
   EXPECT_EQ(a.engine.list_qps().size(), expected.size());
 }
 
+// A path that carries packets may ask the kernel.
+TEST(EngineViews, APageAsksFewPathsForTheirTrouble) {
+  struct Asked final : public Path {
+    Asked(bool carries_packets, int& times) : Path(carries_packets), times_(times) {}
+    std::string trouble() const override {
+      ++times_;
+      return "the cable is cut";
+    }
+    std::uint32_t room(std::uint32_t wanted, Instant) override { return wanted; }
+    void send_request(const Request&, const guestmem::SpanList&, Instant) override {}
+    void send_response(const Response&, const guestmem::SpanList&, Instant) override {}
+    int& times_;
+  };
+  constexpr std::uint32_t kQps = 2 * Engine::kPathsAskedPerPage;
+  for (const bool carries_packets : {false, true}) {
+    TestAdapter a(51, 1, {}, 128u << 20);
+    int asked = 0;
+    a.wire.open_other = [&](const Connection&, PathSlot& slot) { slot.open<Asked>(carries_packets, asked); };
+    const TestCq cq = a.make_cq();
+    for (std::uint32_t i = 0; i < kQps; ++i) {
+      a.connect(a.make_qp(cq, cq, {.max_send_wr = 1, .max_recv_wr = 1}), kPeer);
+    }
+    for (std::optional<std::uint32_t> next = 0; next;) {
+      asked = 0;
+      const Engine::QpPage page = a.engine.list_qps_from(*next);
+      EXPECT_EQ(page.qps.size(), carries_packets ? Engine::kPathsAskedPerPage : kQps);
+      EXPECT_EQ(static_cast<std::size_t>(asked), carries_packets ? page.qps.size() : 0U);
+      for (const QpInfo& qp : page.qps) EXPECT_EQ(qp.path_trouble, carries_packets ? "the cable is cut" : "");
+      next = page.next;
+    }
+    EXPECT_EQ(a.engine.list_qps().size(), kQps);
+  }
+}
+
 // --- Hostile rings ---
 
 TEST_F(EngineTest, ASendQueueWithAnImpossibleIndexEndsItsQp) {

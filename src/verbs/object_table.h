@@ -96,12 +96,7 @@ class ObjectTable {
 
   template <typename F>
   void for_each(F&& visit) const {
-    for_each_in(0, end(), visit);
-  }
-  // Visits the slots from `first` up to, but not including, `end`.
-  template <typename F>
-  void for_each_in(std::uint32_t first, std::uint32_t end, F&& visit) const {
-    for (std::uint32_t slot = first; slot < end && slot < slots_.size(); ++slot) {
+    for (std::uint32_t slot = 0; slot < end(); ++slot) {
       if (slots_[slot]) visit(slot, *slots_[slot]);
     }
   }

@@ -171,12 +171,15 @@ void Responder::note_pause(QueuePair& qp, bool peer_pauses) {
   if (peer_pauses && qp.receive.srq != nullptr) qp.receiver_link.link_before(qp.receive.srq->waiting);
 }
 
+void Responder::on_receives_posted(QueuePair& qp, Instant now) {
+  if (posted(qp.receive) != 0) tell_ready(qp, now);
+}
+
 // A peer whose path carries packets knows no such message. Other peers take it for progress (Requester), and
 // daemons before this one take no notice.
-void Responder::on_receives_posted(QueuePair& qp, Instant now) {
-  ReceiveSide& receive = qp.receive;
-  if (!receive.peer_pauses || posted(receive) == 0) return;
+void Responder::tell_ready(QueuePair& qp, Instant now) {
   note_pause(qp, false);
+  const ReceiveSide& receive = qp.receive;
   if (!may_respond(qp.state()) || receive.counts_parts || path_of(services_, qp).carries_packets()) return;
   const Request refused{
       .from = qp.remote(), .to = qp.local(), .number = receive.expected, .psn = receive.psn};
@@ -190,8 +193,7 @@ void Responder::on_receives_posted(SharedReceiveQueue& srq, Instant now) {
     QueuePair* const qp = srq.waiting.next().owner();
     if (qp == nullptr) return;
     if (may_respond(qp->state())) --receives;
-    qp->receiver_link.unlink();
-    on_receives_posted(*qp, now);
+    tell_ready(*qp, now);
   }
 }
 

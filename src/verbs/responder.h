@@ -36,8 +36,9 @@ class Responder {
   // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires.
   void on_path_restored(QueuePair& qp, Instant now);
 
-  // The guest has posted receives to the QP's own queue, or to the SRQ. Peers that pause after an RNR NAK are
-  // told, so that they need not wait until their timer expires. For an SRQ, at most kToldAtOnce of them.
+  // The guest has posted receives to the queue of a QP whose peer pauses, or to the SRQ. Peers that pause
+  // after an RNR NAK are told, so that they need not wait until their timer expires. For an SRQ, at most
+  // kToldAtOnce of them.
   void on_receives_posted(QueuePair& qp, Instant now);
   void on_receives_posted(SharedReceiveQueue& srq, Instant now);
   static constexpr std::uint32_t kToldAtOnce = 16;
@@ -53,6 +54,8 @@ class Responder {
 
  private:
   void note_pause(QueuePair& qp, bool peer_pauses);
+  // The pause of the QP's peer is over.
+  void tell_ready(QueuePair& qp, Instant now);
   bool establish(QueuePair& qp, const Request& request);
   // Adopts the requester's message count if packets have counted parts of reads (ReceiveState::counts_parts).
   // The PSN tells which message `request` is; it must be due or the last one executed. Returns false if the

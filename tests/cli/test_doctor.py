@@ -100,7 +100,7 @@ def test_all_is_well(folder: Path) -> None:
     with running_daemon(folder, adapter(folder, 1)) as daemon:
         code, lines = examine(daemon)
         assert code == 0
-        for line in ("QEMU", "daemon", "open files", "doorbells", "MACs", "adapter VM-01"):
+        for line in ("QEMU", "daemon", "open files", "shards", "doorbells", "MACs", "adapter VM-01"):
             assert any(each.startswith(f"ok       {line}: ") for each in lines), (line, lines)
         done = daemon.ctl("--json", "doctor", "--qemu", qemu(folder))
         answer = json.loads(done.stdout)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import Machine, address_of, until
+from machine import BUILD, Machine, address_of, until
 
 PERFTESTS = [
     "ib_write_bw", "ib_write_bw -a -n 5", "ib_write_bw -b", "ib_write_bw -q 8", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat",
@@ -30,6 +31,24 @@ def _shards() -> Iterator[Machine]:
     until(machine.api.exists, "the daemon serves")
     yield machine
     machine.close()
+
+
+def _list(machine: Machine, *arguments: str) -> str:
+    """What pvrdmactl says."""
+    done = machine.run_plainly(str(BUILD / "src/pvrdmactl/pvrdmactl"), "--api", str(machine.api), *arguments)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_each_shard_is_listed_with_its_adapter(shards: Machine) -> None:
+    answer = json.loads(_list(shards, "--json", "system", "shard", "list"))
+    assert answer["why_one"] == ""
+    assert [(each["number"], each["adapters"]) for each in answer["shards"]] == [(0, ["node0"]), (1, ["node1"])]
+    for shard in answer["shards"]:
+        assert shard["cpu_us"] > 0 and shard["counters"]["shard"]["turns"] > 0
+        assert set(shard["counters"]["rings"]) == {"revoked", "revoke_waits", "lost"}
+    rows = _list(shards, "system", "shard", "list").splitlines()
+    assert [[row.split()[0], row.split()[-1]] for row in rows[2:]] == [["0", "node0"], ["1", "node1"]]
 
 
 @pytest.mark.parametrize("command", PERFTESTS)

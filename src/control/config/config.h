@@ -110,6 +110,9 @@ struct Config {
   std::vector<RoceConfig> roce;  // each segment may occur only once
 };
 
+// Why the adapters have one shard, as a clause; empty: they have several.
+std::string why_one_shard(const Config& config);
+
 // Adapters for the processes of one user, instead of a file: node0, node1 ..., with mapped doorbells, whose
 // sockets and the API's are in one folder.
 struct CiSource {

@@ -318,11 +318,21 @@ TEST_F(ConfigTest, TheAdaptersMayHaveSeveralShards) {
             "FILE:2: [daemon] shards = 17 is not allowed: it takes a number from 1 to 16");
 }
 
+TEST_F(ConfigTest, SaysWhyThereIsOneShard) {
+  EXPECT_EQ(why_one_shard(*load(kVm01)), "[daemon] shards is 1");
+  EXPECT_EQ(why_one_shard(*load("[daemon]\nshards = 2\n" + std::string(kVm01))), "");
+  EXPECT_EQ(why_one_shard(
+                *load("[daemon]\ndedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01)),
+            "a core is for one shard");
+  EXPECT_EQ(why_one_shard(
+                *load("[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n")),
+            "a member of a cluster has one shard");
+}
+
 TEST_F(ConfigTest, RefusesSeveralShardsWhereOneIsNeeded) {
   const std::string shards = "[daemon]\nshards = 2\n";
-  EXPECT_EQ(
-      mistake_in(shards + "dedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01),
-      "FILE:2: [daemon] shards = 2 is not possible with dedicated_core, which is one core for one shard");
+  EXPECT_EQ(mistake_in(shards + "dedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01),
+            "FILE:2: [daemon] shards = 2 is not possible with dedicated_core: a core is for one shard");
   EXPECT_EQ(mistake_in(shards +
                        "[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n"),
             "FILE:2: [daemon] shards = 2 is not possible with [host]: a member of a cluster has one shard");

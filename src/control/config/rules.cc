@@ -205,18 +205,34 @@ Result<void> check_links(const Document& document, const Config& config) {
   return {};
 }
 
+// What demands a single shard: a table or a key, and why. Empty: nothing does.
+struct OneShard {
+  std::string_view demanded_by = {};
+  std::string_view why = {};
+};
+
+OneShard demand_of_one_shard(const Config& config) {
+  if (config.daemon.dedicated_core) return {"dedicated_core", "a core is for one shard"};
+  if (!config.roce.empty()) return {"[[roce]]", "a host with RoCE links has one shard"};
+  if (config.cluster) return {"[host]", "a member of a cluster has one shard"};
+  return {};
+}
+
 Result<void> check_shards(const Document& document, const Config& config) {
   if (config.daemon.shards == 1) return {};
-  std::string_view why;
-  if (config.cluster) why = "is not possible with [host]: a member of a cluster has one shard";
-  if (!config.roce.empty()) why = "is not possible with [[roce]]: a host with RoCE links has one shard";
-  if (config.daemon.dedicated_core)
-    why = "is not possible with dedicated_core, which is one core for one shard";
-  if (why.empty()) return {};
-  return wrong(*document.table("daemon"), "shards", why);
+  const OneShard one = demand_of_one_shard(config);
+  if (one.why.empty()) return {};
+  return wrong(*document.table("daemon"), "shards",
+               fmt::format("is not possible with {}: {}", one.demanded_by, one.why));
 }
 
 }  // namespace
+
+std::string why_one_shard(const Config& config) {
+  if (config.daemon.shards > 1) return {};
+  const OneShard one = demand_of_one_shard(config);
+  return std::string(one.why.empty() ? "[daemon] shards is 1" : one.why);
+}
 
 Result<Config> apply_rules(const Document& document) {
   Config config;

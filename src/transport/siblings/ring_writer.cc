@@ -78,7 +78,7 @@ bool RingWriter::has_room_for_answers() {
 
 // Which adapter waits is not known, so any room is news.
 bool RingWriter::has_room_again() {
-  if (!waits_ && !waits_for_answers_) return false;
+  if (!waits()) return false;
   reclaim();
   // Answers that were returned count as lent until take_returned().
   const bool has =

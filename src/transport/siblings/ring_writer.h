@@ -80,9 +80,11 @@ class RingWriter {
   bool has_room_for_datagram(const Share& share);
   // Like has_room(), for all answers to one request. Answers are not counted against a share.
   bool has_room_for_answers();
-  // Whether a call of the previous two returned false and may not do so now. Asked in each turn, and by a
-  // shard that has announced its sleep: so no fence is needed before.
+  // Whether has_room() or has_room_for_answers() returned false and may not do so now. Asked in each turn,
+  // and by a shard that has announced its sleep: so no fence is needed before.
   bool has_room_again();
+  // Whether one of these two returned false, and has_room_again() has not returned true since.
+  bool waits() const { return waits_ || waits_for_answers_; }
 
   // Sends a message with a copy of its payload, at most kCopyBytesMax. Returns false if there is no room.
   template <typename Message>

@@ -46,7 +46,7 @@ class Sibling {
   // The adapter ends. Its messages were revoked before.
   void forget(const AdapterShare& share);
 
-  // Rings the sibling's bell if it sleeps and something was sent to it. True: rung.
+  // Rings the sibling's bell if it sleeps and something was sent to it.
   void flush();
 
   const ShardNumber number;
@@ -55,8 +55,7 @@ class Sibling {
   RingReader requests_in;
   RingReader answers_in;
   Way& way_in;
-  bool answers_are_full = false;  // so no request is read
-  bool has_room_again = false;    // for requests; the adapters that waited do not know yet
+  bool has_room_again = false;  // for requests; the adapters that waited do not know yet
   // Answers were revoked, so this shard's requests are repeated: at most once in a millisecond, because the
   // other shard's guests can cause it.
   bool wants_repetition = false;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "transport/nowhere.h"
 #include "transport/siblings/sibling.h"
 
@@ -109,9 +108,7 @@ class Siblings::SiblingPath final : public verbs::Path {
     if (!sibling().requests.has_room(share_)) return 0;
     return copies() ? std::min(wanted, kCopyBytesMax) : wanted;
   }
-  std::uint32_t room_to_ask(std::uint32_t wanted, Instant now) override {
-    return room(1, now) == 0 ? 0 : copies() ? std::min(wanted, kCopyBytesMax) : wanted;
-  }
+  std::uint32_t room_to_ask(std::uint32_t wanted, Instant now) override { return room(wanted, now); }
 
   void send_request(const verbs::Request& request, const guestmem::SpanList& payload,
                     Instant /*now*/) override {
@@ -318,44 +315,45 @@ bool Siblings::run(Instant now) {
   const std::size_t count = core_->others.size();
   if (++first_ >= count) first_ = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    Sibling& sibling = *core_->others[(first_ + i) % count];
-    any |= sibling.announce(inbound_, now);
-    if (sibling.answers_in.take_restored()) sibling.wants_repetition = true;
-    if (sibling.wants_repetition && now - sibling.repeated_at >= kRepetitionsApart) {
-      sibling.wants_repetition = false;
-      sibling.repeated_at = now;
-      inbound_.on_restored(sibling.number, now);
-      any = true;
-    }
-    if (sibling.requests.has_room_again() || sibling.has_room_again) {
-      sibling.has_room_again = false;
-      inbound_.on_room();
-      any = true;
-    }
-    RingWriter::Returned returned;
-    while (sibling.answers.take_returned(returned)) {
-      if (returned.share == nullptr) continue;
-      static_cast<AdapterShare*>(returned.share)->engine->on_returned(returned.qpn, returned.rkey);
-    }
-    any |= read(
-        sibling.answers_in, [] { return true; },
-        [&](const Slot& slot) {
-          const verbs::Response& answer = slot.message.response;
-
-          const auto admission =
-              inbound_.admit(sibling.number, slot.segment(), answer.from.gid, answer.to.gid);
-          if (admission.engine == nullptr || admission.is_early) return void(++core_->lost);
-          sibling.revoke_answered(slot.segment(), answer);
-          SlotPayload payload(sibling.way_in.answers, slot);
-          admission.engine->on_response(answer, payload, now);
-        });
-    const auto may_read = [&] {
-      sibling.answers_are_full = !sibling.answers.has_room_for_answers();
-      return !sibling.answers_are_full;
-    };
-    any |= read(sibling.requests_in, may_read, [&](const Slot& slot) { deliver(sibling, slot, now); });
+    const std::size_t index = first_ + i;
+    any |= serve(*core_->others[index < count ? index : index - count], now);
   }
   flush(now);
+  return any;
+}
+
+bool Siblings::serve(Sibling& sibling, Instant now) {
+  bool any = sibling.announce(inbound_, now);
+  if (sibling.answers_in.take_restored()) sibling.wants_repetition = true;
+  if (sibling.wants_repetition && now - sibling.repeated_at >= kRepetitionsApart) {
+    sibling.wants_repetition = false;
+    sibling.repeated_at = now;
+    inbound_.on_restored(sibling.number, now);
+    any = true;
+  }
+  if (sibling.requests.has_room_again() || sibling.has_room_again) {
+    sibling.has_room_again = false;
+    inbound_.on_room();
+    any = true;
+  }
+  RingWriter::Returned returned;
+  while (sibling.answers.take_returned(returned)) {
+    if (returned.share == nullptr) continue;
+    static_cast<AdapterShare*>(returned.share)->engine->on_returned(returned.qpn, returned.rkey);
+  }
+  any |= read(
+      sibling.answers_in, [] { return true; },
+      [&](const Slot& slot) {
+        const verbs::Response& answer = slot.message.response;
+        const auto admission = inbound_.admit(sibling.number, slot.segment(), answer.from.gid, answer.to.gid);
+        if (admission.engine == nullptr || admission.is_early) return void(++core_->lost);
+        sibling.revoke_answered(slot.segment(), answer);
+        SlotPayload payload(sibling.way_in.answers, slot);
+        admission.engine->on_response(answer, payload, now);
+      });
+  any |= read(
+      sibling.requests_in, [&] { return sibling.answers.has_room_for_answers(); },
+      [&](const Slot& slot) { deliver(sibling, slot, now); });
   return any;
 }
 
@@ -389,7 +387,7 @@ bool Siblings::may_sleep() {
   return std::ranges::none_of(core_->others, [](const auto& each) {
     if (each->requests.has_room_again()) each->has_room_again = true;
     if (each->has_room_again || each->owes_news() || each->answers_in.has_something()) return true;
-    return each->answers_are_full ? each->answers.has_room_again() : each->requests_in.has_something();
+    return each->answers.waits() ? each->answers.has_room_again() : each->requests_in.has_something();
   });
 }
 

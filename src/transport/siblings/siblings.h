@@ -69,6 +69,8 @@ class Siblings final : public Local, public shard::Pollable, private shard::FdHa
   class SiblingPath;
 
   Siblings(std::shared_ptr<Core> core, shard::Loop& loop, SiblingInbound& inbound);
+  // A turn's work for one sibling. Returns whether there was any.
+  bool serve(siblings::Sibling& sibling, Instant now);
   void deliver(siblings::Sibling& sibling, const siblings::Slot& slot, Instant now);
   void on_fd_ready(int fd, shard::Readiness ready) override;
   void wake();

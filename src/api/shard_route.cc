@@ -1,0 +1,53 @@
+// "/v1/shards": the threads that serve this host's adapters, and what each of them has done.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/answers.h"
+#include "api/requests.h"
+#include "api/routes.h"
+#include "schema/rules.h"
+
+namespace pvrdma::api {
+
+struct ShardsAnswer {
+  std::vector<snapshots::ShardSnapshot> shards;
+  std::string why_one;
+};
+
+}  // namespace pvrdma::api
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<snapshots::ShardSnapshot> = record(
+    "Shard", field("number", &snapshots::ShardSnapshot::number),
+    field("cpu", &snapshots::ShardSnapshot::cpu)
+        .noted(R"("description": "The CPU on which it ran when it was asked")"),
+    field("cpu_us", &snapshots::ShardSnapshot::cpu_us)
+        .noted(R"("description": "CPU time of its thread since the daemon began")"),
+    field("adapters", &snapshots::ShardSnapshot::adapters),
+    field("counters", &snapshots::ShardSnapshot::groups, api::CounterGroupsRule{})
+        .noted(
+            R"("description": "Those of GET /v1/stats, of this shard alone. \"rings\" is there if the host has several shards")"));
+
+template <>
+inline constexpr auto kObject<api::ShardsAnswer> =
+    record("Shards", field("shards", &api::ShardsAnswer::shards),
+           field("why_one", &api::ShardsAnswer::why_one)
+               .noted(R"("description": "Why the host has one shard; empty: it has several")"));
+
+}  // namespace pvrdma::schema
+
+namespace pvrdma::api {
+
+void add_shard_route(Router& router, const ApiParts& parts) {
+  router.add({"GET", "/v1/shards", "The threads that serve this host's adapters", nullptr,
+              schema_for<ShardsAnswer>, [&source = parts.source, why_one = parts.why_one_shard](const Call&) {
+                auto snapshot = source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
+                return snapshot ? ok(text_of(ShardsAnswer{std::move(snapshot->shards), why_one}))
+                                : refuse(snapshot.error());
+              }});
+}
+
+}  // namespace pvrdma::api

@@ -1,0 +1,48 @@
+// "system shard list": the threads of the daemon that serve the adapters. esxcli has no such command.
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "pvrdmactl/grammar.h"
+#include "pvrdmactl/json_fields.h"
+#include "pvrdmactl/table.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+std::string seconds_at(const Json& object, const char* key) {
+  return fmt::format("{:.1f} s", static_cast<double>(number_at(object, key)) / 1e6);
+}
+
+Table shard_list(const Json& answer) {
+  Table table({{"Shard", Align::kRight},
+               {"CPU", Align::kRight},
+               {"CPU Time", Align::kRight},
+               {"Turns", Align::kRight},
+               {"Wake-ups", Align::kRight},
+               {"Long Turns", Align::kRight},
+               {"Long Turn Time", Align::kRight},
+               {"Revoke Waits", Align::kRight},
+               {"Adapters"}});
+  for (const Json& shard : answer.at("shards")) {
+    const Json& counters = shard.at("counters");
+    const Json& turns = counters.at("shard");
+    table.add({digits_at(shard, "number"), digits_at(shard, "cpu"), seconds_at(shard, "cpu_us"),
+               digits_at(turns, "turns"), digits_at(turns, "sleeps"), digits_at(turns, "long_turns"),
+               seconds_at(turns, "long_turns_us"),
+               counters.contains("rings") ? digits_at(counters.at("rings"), "revoke_waits") : "-",
+               or_dash(joined(shard.at("adapters")))});
+  }
+  return table;
+}
+
+}  // namespace
+
+Section shard_commands() {
+  return {.namespaces = {{"system shard", "threads that serve the adapters"}},
+          .commands = {{.words = "system shard list",
+                        .help = "list the threads that serve this host's adapters",
+                        .path = "/v1/shards",
+                        .table = shard_list}}};
+}
+
+}  // namespace pvrdma::ctl
