@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "api/api_server.h"
+#include "api/host_reads.h"
 #include "api/routes.h"
 #include "base/fd.h"
 #include "base/no_such.h"
@@ -219,6 +220,7 @@ struct FakeHost {
   FakeCheckpoints checkpoints;
   FakeHcaChecker hca_checker;
   FakeMotions motions;
+  HostReads reads{nullptr, HostProof::kNone};
 
   ApiParts parts(control::Plane* plane = nullptr, std::string sysfs = "/sys") {
     return {.version = "1.2.3",
@@ -231,6 +233,7 @@ struct FakeHost {
             .hca_checker = hca_checker,
             .plane = plane,
             .motions = plane != nullptr ? &motions : nullptr,
+            .reads = plane != nullptr ? &reads : nullptr,
             .sysfs = std::move(sysfs),
             .why_one_shard = "[daemon] shards is 1"};
   }

@@ -23,8 +23,8 @@ constexpr StreamLimits kLimits{.silence = std::chrono::seconds(2),
 
 struct ApiServer::Impl {
   explicit Impl(const ApiParts& parts)
-      : router_(make_router(parts)),
-        requests_(router_, is_no_dns_name),
+      : router_(std::make_shared<const Router>(make_router(parts))),
+        requests_(*router_, is_no_dns_name),
         threads_("API", kThreads,
                  [this](ConnectionQueue::Connection connection, const std::atomic<bool>& closing) {
                    PlainClientStream stream(std::move(connection.socket), kLimits, closing);
@@ -32,7 +32,7 @@ struct ApiServer::Impl {
                    stream.finish();
                  }) {}
 
-  const Router router_;
+  const std::shared_ptr<const Router> router_;
   Dispatcher requests_;
   std::unique_ptr<UnixListener> listener_;
   ConnectionThreads threads_;
@@ -47,7 +47,7 @@ Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, co
   auto impl = std::make_unique<Impl>(parts);
   impl->listener_ = *std::move(unix_listener);
   if (tcp) {
-    auto listener = TlsListener::listen(*tcp, impl->router_);
+    auto listener = TlsListener::listen(*tcp, *impl->router_);
     if (!listener) return Failure(std::move(listener).error());
     impl->tcp_ = *std::move(listener);
   }
@@ -57,6 +57,10 @@ Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, co
 ApiServer::ApiServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ApiServer::~ApiServer() = default;
+
+std::shared_ptr<const Router> ApiServer::router() const {
+  return impl_->router_;
+}
 
 void ApiServer::start() {
   if (impl_->tcp_) impl_->tcp_->start();

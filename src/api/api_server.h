@@ -37,6 +37,9 @@ class ApiServer {
   ApiServer(const ApiServer&) = delete;
   ApiServer& operator=(const ApiServer&) = delete;
 
+  // For requests that come by another way than the listeners. It may outlive the server.
+  std::shared_ptr<const Router> router() const;
+
   // Starts to answer. Call it once.
   void start();
 

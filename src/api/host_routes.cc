@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/answers.h"
+#include "api/host_reads.h"
 #include "api/inventory_views.h"
 #include "api/requests.h"
 #include "api/routes.h"
@@ -141,20 +142,17 @@ Reply remove_allowed(const Configuration& configuration, const std::string& host
       [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
 
-Reply rdma_stats(const Configuration& configuration, const std::string& sysfs, const std::string& host,
+Reply rdma_stats(const Configuration& configuration, const ApiParts& parts, const std::string& host,
                  const std::string& device) {
   const auto inventory = configuration.inventory();
   if (!inventory->hosts.contains(host)) return refuse(no_host(host));
-  if (host != configuration.host()) {
-    return refuse(ErrorKind::kInvalid,
-                  fmt::format("the counters of {} are read on its host, {}: ask the pvrdmad of {}", device,
-                              host, host));
-  }
+  if (host != configuration.host())
+    return parts.reads->read(host, {fmt::format("/v1/hosts/self/rdma/{}/stats", device), {}});
   const auto live = inventory->live_hosts.find(host);
   if (live != inventory->live_hosts.end()) {
     for (const control::RdmaDevice& each : live->second.rdma_devices) {
       if (each.name != device) continue;
-      const auto counters = control::device_counters(each.device, sysfs);
+      const auto counters = control::device_counters(each.device, parts.sysfs);
       if (!counters) return refuse(counters.error());
       return ok(text_of(RdmaStats{device, {counters->begin(), counters->end()}}));
     }
@@ -249,10 +247,9 @@ void add_host_routes(Router& router, const ApiParts& parts) {
         return remove_allowed(configuration, host, call.names[1], call.parameter("network"));
       },
       {"network"});
-  add("GET", "/v1/hosts/{host}/rdma/{device}/stats", "Counters of an RDMA device of the host that answers",
-      nullptr, schema_for<RdmaStats>,
-      [sysfs = parts.sysfs](const Configuration& configuration, Name host, const Call& call) {
-        return rdma_stats(configuration, sysfs, host, call.names[1]);
+  add("GET", "/v1/hosts/{host}/rdma/{device}/stats", "Counters of an RDMA device", nullptr,
+      schema_for<RdmaStats>, [parts](const Configuration& configuration, Name host, const Call& call) {
+        return rdma_stats(configuration, parts, host, call.names[1]);
       });
 }
 

@@ -12,14 +12,6 @@
 namespace pvrdma::api {
 namespace {
 
-bool matches(const Route& route, const std::vector<std::string_view>& path) {
-  const auto expected = segments(route.path);
-  return std::equal(expected.begin(), expected.end(), path.begin(), path.end(),
-                    [](std::string_view wanted, std::string_view given) {
-                      return is_variable(wanted) ? !given.empty() : wanted == given;
-                    });
-}
-
 Reply refuse_parameter(const Route& route, const Call& call, std::string_view name) {
   constexpr std::size_t kShownBytes = 64;
   return refuse(
@@ -106,14 +98,15 @@ void Router::add(Route route) {
 
 const Route* Router::find(std::string_view method, const std::vector<std::string_view>& path) const {
   const auto route = std::find_if(routes_.begin(), routes_.end(), [&](const Route& each) {
-    return each.method == method && matches(each, path);
+    return each.method == method && matches(each.path, path);
   });
   return route == routes_.end() ? nullptr : &*route;
 }
 
 const Route* Router::find_stream(const std::vector<std::string_view>& path) const {
-  const auto route = std::find_if(routes_.begin(), routes_.end(),
-                                  [&](const Route& each) { return each.streams && matches(each, path); });
+  const auto route = std::find_if(routes_.begin(), routes_.end(), [&](const Route& each) {
+    return each.streams && matches(each.path, path);
+  });
   return route == routes_.end() ? nullptr : &*route;
 }
 
@@ -191,6 +184,14 @@ std::vector<std::string_view> segments(std::string_view path) {
 
 bool is_variable(std::string_view segment) {
   return segment.starts_with('{');
+}
+
+bool matches(std::string_view pattern, const std::vector<std::string_view>& path) {
+  const auto expected = segments(pattern);
+  return std::equal(expected.begin(), expected.end(), path.begin(), path.end(),
+                    [](std::string_view wanted, std::string_view given) {
+                      return is_variable(wanted) ? !given.empty() : wanted == given;
+                    });
 }
 
 }  // namespace pvrdma::api

@@ -142,5 +142,7 @@ class Router {
 // Splits a path at its slashes. A part such as "{host}" is a variable.
 std::vector<std::string_view> segments(std::string_view path);
 bool is_variable(std::string_view segment);
+// Whether `path`, split, is one of a route's path, where a variable stands for any text.
+bool matches(std::string_view pattern, const std::vector<std::string_view>& path);
 
 }  // namespace pvrdma::api

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/openapi.h"
+#include "api/relay_routes.h"
 #include "api/watch.h"
 #include "web/assets.h"
 
@@ -44,6 +45,7 @@ Router make_router(const ApiParts& parts) {
   add_vm_routes(router, parts);
   add_batch_route(router, parts);
   add_motion_routes(router, parts);
+  add_relay_routes(router, parts);
   auto text = std::make_shared<std::string>();
   router.add({"GET", "/openapi.json", "This description", nullptr, openapi_schema, [text](const Call&) {
                 return Reply{200, *text};

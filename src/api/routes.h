@@ -26,6 +26,8 @@
 
 namespace pvrdma::api {
 
+class HostReads;  // host_reads.h
+
 // The port on which hosts reach each other. The firewall ruleset opens it.
 inline constexpr std::uint16_t kPvrdmaPort = 28250;
 
@@ -42,9 +44,10 @@ struct ApiParts {
   motion::UpgradeService& upgrades;
   motion::CheckpointService& checkpoints;
   transport::HcaChecker& hca_checker;
-  // Both null: the daemon is not a member of a cluster.
+  // All null: the daemon is not a member of a cluster.
   control::Plane* plane = nullptr;
   motion::MotionService* motions = nullptr;
+  HostReads* reads = nullptr;
   FindOwner find_owner = pvrdma::find_owner;
   std::string sysfs = "/sys";
   bool injects_faults = false;

@@ -79,8 +79,8 @@ class Conversation {
   // host refuses (kConflict) or gives up (kUnavailable), with its own text.
   Result<Said> expect(const char* what, Instant until);
   void interrupt() { channel_->interrupt(); }
-  // From now on messages may have up to kBytesMax bytes. Before this call a message with bytes is an error.
-  void allow_bytes() { bytes_max_ = kBytesMax; }
+  // From now on messages may have up to `bytes_max` bytes. Before this call a message with bytes is an error.
+  void allow_bytes(std::size_t bytes_max = kBytesMax) { bytes_max_ = bytes_max; }
   // The error for a message that was not expected.
   Failure given_up(const Said& said) const;
   // Gives the channel away. Returns null if bytes were received after the last message. Call it once, and

@@ -71,6 +71,7 @@ Section capture_commands() {
                .file = "write"},
               {.words = "adapter capture list",
                .help = "list the captures that run on this host",
+               .arguments = {other_host()},
                .path = "/v1/captures",
                .table = capture_list},
               {.words = "adapter capture end",

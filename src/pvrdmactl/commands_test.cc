@@ -1,4 +1,5 @@
 // The commands that esxcli has not: the request of each, and the text of an answer.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
 
@@ -196,6 +197,26 @@ TEST(VmCommands, PrintWhatStartsTheVmm) {
             "'$(reboot)' '*' '~'\n");
   EXPECT_EQ(shown("vm libvirt-xml VM-01", R"({"xml":"<a>\n</a>"})"), "<a>\n</a>\n");
   EXPECT_EQ(shown("vm libvirt-xml VM-01", R"({"xml":"<a/>\n"})"), "<a/>\n");
+}
+
+// --- reads of another host ---
+
+TEST(ReadsOfAnotherHost, Ask) {
+  EXPECT_EQ(asked("adapter list --host esx-02"), "GET /v1/hosts/esx-02/adapters");
+  EXPECT_EQ(asked("adapter get VM-01 -H esx-02"), "GET /v1/hosts/esx-02/adapters/VM-01");
+  EXPECT_EQ(asked("-H esx-02 qp list --adapter VM-01"), "GET /v1/hosts/esx-02/qps?adapter=VM-01");
+  EXPECT_EQ(asked("path list --host esx-02"), "GET /v1/hosts/esx-02/paths");
+  EXPECT_EQ(asked("stats --host esx-02"), "GET /v1/hosts/esx-02/stats");
+  EXPECT_EQ(asked("adapter budget list --host esx-02"), "GET /v1/hosts/esx-02/budgets");
+  EXPECT_EQ(asked("adapter capture list --host esx-02"), "GET /v1/hosts/esx-02/captures");
+  EXPECT_EQ(asked("fault list --host esx-02"), "GET /v1/hosts/esx-02/faults");
+  EXPECT_EQ(asked("cluster get --host esx-02"), "GET /v1/hosts/esx-02/cluster");
+  EXPECT_EQ(asked("motion list --host esx-02"), "GET /v1/hosts/esx-02/motions");
+  EXPECT_EQ(asked("motion get VM-01 --host esx-02"), "GET /v1/hosts/esx-02/vms/VM-01/motion");
+  EXPECT_EQ(asked("events --host esx-02"), "GET /v1/hosts/esx-02/events?after=0&limit=1024");
+  EXPECT_EQ(asked("rdma device stats get -d vmrdma0 -H esx-02"), "GET /v1/hosts/esx-02/rdma/vmrdma0/stats");
+  EXPECT_THAT(asked("events --follow --host esx-02"),
+              testing::HasSubstr("--follow shows the events of the daemon's own host"));
 }
 
 // --- host, cluster ---

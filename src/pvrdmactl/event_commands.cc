@@ -43,6 +43,15 @@ std::string lost_note(const Json& page) {
   return lost == 0 ? "" : fmt::format("{} events are no longer held: the daemon keeps the newest ones", lost);
 }
 
+// Streams are not relayed.
+Result<void> follow_own_host(Values& values, const Ask& /*ask*/) {
+  if (!values.contains("follow") || !values.contains("host")) return {};
+  return fail(ErrorKind::kInvalid,
+              fmt::format("--follow shows the events of the daemon's own host: leave out --host, or give the "
+                          "API of host {}",
+                          values.at("host")));
+}
+
 }  // namespace
 
 Result<std::string> followed_events(std::string_view lines, bool as_json) {
@@ -84,8 +93,10 @@ Section event_commands() {
                                        .name = "follow",
                                        .kind = Kind::kFlag,
                                        .help = "go on with the events that come, until an interrupt",
-                                       .constant = "true"}},
+                                       .constant = "true"},
+                                      other_host()},
                         .path = "/v1/events?after={after}&limit=1024",
+                        .complete = follow_own_host,
                         .table = event_list,
                         .note = lost_note,
                         .transfer = Transfer::kEvents}}};

@@ -152,6 +152,13 @@ Argument host_option() {
           .names = Names::kHosts};
 }
 
+Argument other_host() {
+  return {.letter = 'H',
+          .name = "host",
+          .help = "the host whose daemon is asked, by way of this one; default: the daemon's own",
+          .names = Names::kHosts};
+}
+
 Argument named(std::string name, std::string help, Names names) {
   return {
       .name = std::move(name), .positional = true, .help = std::move(help), .required = true, .names = names};

@@ -169,6 +169,9 @@ const Argument* find_argument(const std::vector<Argument>& arguments, std::strin
 
 // The host that an esxcli command is about; by default the daemon's own.
 Argument host_option();
+// The host that a read of a daemon's own state is about. If it is given and the path does not contain {host},
+// make_request() asks for the host's /v1/hosts/HOST/... instead of /v1/...; then the daemon asks that host.
+Argument other_host();
 // The object that a command is about: a required positional argument.
 Argument named(std::string name, std::string help, Names names = Names::kNone);
 

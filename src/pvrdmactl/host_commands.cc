@@ -141,6 +141,7 @@ Section host_commands() {
            .path = "/v1/hosts/{NAME}"},
           {.words = "cluster get",
            .help = "show the hosts of the cluster, and this host's connections to the store and to its peers",
+           .arguments = {other_host()},
            .path = "/v1/cluster",
            .text = cluster_text}}};
 }

@@ -99,7 +99,7 @@ Section rdma_commands() {
             .select = rdma_devices,
             .table = vmknic_list},
            {.words = "rdma device stats get",
-            .help = "show the counters of one RDMA device of the daemon's own host",
+            .help = "show the counters of one RDMA device",
             .arguments = {{.letter = 'd', .name = "device", .help = "the device, vmrdma0", .required = true},
                           host_option()},
             .path = "/v1/hosts/{host}/rdma/{device}/stats",

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/check.h"
 
@@ -42,6 +43,16 @@ std::string query(std::string_view members, const Values& values) {
     members.remove_prefix(end + 1);
   }
   return text;
+}
+
+// The path below which the daemon of another host answers, if the command reads from one.
+std::string of_other_host(std::string path, const Command& command, const Values& values) {
+  constexpr std::string_view kRoot = "/v1";
+  const auto host = values.find("host");
+  if (command.method != Method::kGet || host == values.end() ||
+      command.path.find("{host}") != std::string::npos)
+    return path;
+  return path.insert(kRoot.size(), "/hosts/" + percent_encoded(host->second));
 }
 
 Json listed(std::string_view texts) {
@@ -89,6 +100,7 @@ Request make_request(const Command& command, const Values& values) {
                   filled(std::string_view(command.path).substr(0, question), values, complete), "",
                   command.answer_seconds};
   PVRDMA_CHECK(complete, "every argument in a command's path is required or has a fallback");
+  request.path = of_other_host(std::move(request.path), command, values);
   if (question != std::string::npos) {
     request.path += query(std::string_view(command.path).substr(question + 1), values);
   }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/host_read_answers.h"
 #include "api/routes.h"
 #include "base/log.h"
 #include "base/unix_listener.h"
@@ -76,7 +77,9 @@ Result<void> Daemon::build(const control::Config& config, const std::string& ver
   make_hca(config.cluster);
   make_controls(config.daemon, version);
   make_moves();
+  make_reads();
   if (auto bound = listen(config, version); !bound) return bound;
+  answer_reads();
   if (auto made = make_threads(config.daemon); !made) return made;
   announce();
   return {};
@@ -250,6 +253,24 @@ void Daemon::make_moves() {
                                                 find_monitor);
 }
 
+api::HostProof Daemon::host_proof() {
+  return first().tcp()->tls() != nullptr ? api::HostProof::kCertificates : api::HostProof::kNone;
+}
+
+void Daemon::make_reads() {
+  if (membership_ == nullptr) return;
+  reads_ = std::make_unique<api::HostReads>(
+      [this](const std::string& host) { return host_calls_->call(host); }, host_proof());
+}
+
+void Daemon::answer_reads() {
+  if (membership_ == nullptr) return;
+  incoming_calls_->on(
+      api::kReadWord,
+      [answers = std::make_shared<api::HostReadAnswers>(api_->router(), host_proof())](
+          calls::IncomingCall& call, const calls::Said& said) { answers->answer(call, said); });
+}
+
 Result<void> Daemon::listen(const control::Config& config, const std::string& version) {
   auto api = api::ApiServer::listen(config.daemon.api_socket,
                                     {.version = version,
@@ -262,6 +283,7 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
                                      .hca_checker = nic_checks_,
                                      .plane = membership_ != nullptr ? membership_->plane() : nullptr,
                                      .motions = motions_.get(),
+                                     .reads = reads_.get(),
                                      .injects_faults = config.daemon.fault_injection,
                                      .why_one_shard = control::why_one_shard(config),
                                      .certificates = [this] { return certificates_.states(); }},
@@ -289,6 +311,7 @@ void Daemon::announce() {
 
 Daemon::~Daemon() {
   if (checkpoints_ != nullptr) checkpoints_->interrupt();
+  if (reads_ != nullptr) reads_->interrupt();
   api_.reset();
   if (incoming_calls_ != nullptr) incoming_calls_->interrupt();
   if (motions_ != nullptr) motions_->stop();

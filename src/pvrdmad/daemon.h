@@ -26,6 +26,7 @@
 #include "adapters/shard_links.h"
 #include "adapters/shards.h"
 #include "api/api_server.h"
+#include "api/host_reads.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -92,7 +93,10 @@ class Daemon {
   void make_hca(const std::optional<control::ClusterConfig>& config);
   void make_controls(const control::DaemonConfig& config, const std::string& version);
   void make_moves();
+  void make_reads();
   Result<void> listen(const control::Config& config, const std::string& version);
+  // From now on, other hosts may read from this one.
+  void answer_reads();
   Result<void> make_threads(const control::DaemonConfig& config);
   void announce();
 
@@ -101,6 +105,7 @@ class Daemon {
   // The shard of all adapters that other hosts or native endpoints reach. A host with such adapters has one
   // shard.
   ShardRig& first() { return *rigs_.front(); }
+  api::HostProof host_proof();
 
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;
@@ -126,6 +131,7 @@ class Daemon {
   std::unique_ptr<moves::Upgrades> upgrades_;
   std::unique_ptr<moves::Checkpoints> checkpoints_;
   std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
+  std::unique_ptr<api::HostReads> reads_;    // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
   tls::Certificates certificates_;
 };
