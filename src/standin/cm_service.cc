@@ -21,8 +21,8 @@ Result<std::unique_ptr<CmService>> CmService::create(Adapter& adapter) {
   auto gsi = GsiPort::create(adapter.device(), adapter.gids());
   if (!gsi) return Failure(std::move(gsi.error()));
   cm::Options options;
-  // The link-local one is no address that programs use.
   for (std::size_t i = 1; i < adapter.gids().size(); ++i) options.addresses.push_back(adapter.gids()[i].raw);
+  options.addresses.push_back(adapter.gids().front().raw);  // the link-local one
   options.ca_guid = adapter.device().caps().node_guid.to_host();
   options.random = random_number;
   return std::unique_ptr<CmService>(new CmService(adapter, std::move(*gsi), std::move(options)));
