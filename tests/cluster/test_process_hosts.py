@@ -93,8 +93,8 @@ _CASES = [
     rstream(4096, "-C 50 -T v"),
 ]
 _LONG = [
-    *(perftest(f"ib_{verb}_bw", f"{arguments} -n 200", (65536,), _IPV4)
-      for verb in ("write", "read", "send") for arguments in ("-e", "-q 8 -b")),
+    *(perftest(f"ib_{verb}_bw", "-q 8 -b -n 200", (65536,), _IPV4) for verb in ("write", "read", "send")),
+    *(perftest(f"ib_{verb}_bw", "-e -n 200", (65536,), _IPV4) for verb in ("read", "send")),  # perftest has no -e for writes
     *(perftest(f"ib_{verb}_bw", "-a -n 30", (2, 4096, 65536, 1 << 20, 8 << 20), _IPV4) for verb in ("write", "read", "send")),
     *(perftest(f"ib_{verb}_lat", f"{arguments} -n 200", (2,), _IPV4) for verb in ("write", "read", "send") for arguments in ("", "-R")),
     perftest("ib_send_bw", "--use-srq -q 4 -n 200", (65536,), _IPV4),

@@ -24,9 +24,9 @@ _load_numbers = itertools.count(1)
 @dataclass(frozen=True)
 class Case:
     """`{server}` in a command line stands for the server VM's IPv4 address, `{server6}` for its IPv6 address and `{local6}`
-    for its link-local one, `{device}` for the RDMA device of the VM that it runs in, `{nic}` for its interface. `expect` and `expect_server` are
-    regular expressions. Each must match somewhere in that side's output (^ and $ are line ends). Both sides must exit with
-    0.
+    for its link-local one, `{device}` for the RDMA device of the VM that it runs in, `{nic}` for its interface. `expect` and
+    `expect_server` are regular expressions. Each must match somewhere in that side's output (^ and $ are line ends). Both
+    sides must exit with 0.
 
     `port` is the TCP port the server listens on before the client may start; None waits for an rdma_cm listener.
 

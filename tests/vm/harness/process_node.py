@@ -41,9 +41,12 @@ class ProcessJob:
         """Whether anything listens on a TCP port of its network namespace, once it is there. Does not connect, because a server
         takes only one client."""
         place = Path(f"/proc/{self._process.pid}")
-        if self._has_network and (place / "ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+        try:
+            if self._has_network and (place / "ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+                return False
+            lines = [line.split() for table in ("tcp", "tcp6") for line in (place / "net" / table).read_text().splitlines()[1:]]
+        except OSError:  # it has ended
             return False
-        lines = [line.split() for table in ("tcp", "tcp6") for line in (place / "net" / table).read_text().splitlines()[1:]]
         return any(fields[1].endswith(f":{port:04X}") and fields[3] == _TCP_LISTENS for fields in lines)
 
     def wait(self, timeout_s: float = _GUARD_S) -> Result:
