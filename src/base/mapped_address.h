@@ -18,6 +18,11 @@ inline bool is_mapped(const std::array<std::uint8_t, 16>& bytes) {
   return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), bytes.begin());
 }
 
+// fe80::/10: of one link, so programs name the link by a scope id, too.
+inline bool is_link_local(const std::array<std::uint8_t, 16>& bytes) {
+  return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
 // `address` has the 4 bytes of an IPv4 address, in network order.
 inline std::array<std::uint8_t, 16> mapped_ipv4(const void* address) {
   std::array<std::uint8_t, 16> bytes{};

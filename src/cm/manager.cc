@@ -30,6 +30,14 @@ bool is_loopback(const Gid& ip) {
   return is_mapped(ip) ? ip[12] == 127 : ip == kIpv6Loopback;
 }
 
+// Addresses of one kind reach each other.
+enum class Kind : std::uint8_t { kIpv4, kIpv6, kLinkLocal };
+
+Kind kind_of(const Gid& ip) {
+  if (is_mapped(ip)) return Kind::kIpv4;
+  return is_link_local(ip) ? Kind::kLinkLocal : Kind::kIpv6;
+}
+
 // Erases the key's entry if it names the id.
 template <typename Map>
 void erase_if_of(Map& map, const typename Map::key_type& key, Handle id) {
@@ -144,8 +152,8 @@ bool Manager::is_own(const Gid& ip) const {
 }
 
 std::optional<Gid> Manager::own_like(const Gid& ip) const {
-  const auto found = std::ranges::find_if(options_.addresses,
-                                          [&](const Gid& each) { return is_mapped(each) == is_mapped(ip); });
+  const auto found =
+      std::ranges::find_if(options_.addresses, [&](const Gid& each) { return kind_of(each) == kind_of(ip); });
   return found == options_.addresses.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -211,12 +219,12 @@ Result<> Manager::resolve(Handle id, const Endpoint& source, const Endpoint& des
   if (local.ip == Gid{}) {
     const auto own =
         own_like(remote.ip == Gid{} && !options_.addresses.empty() ? options_.addresses.front() : remote.ip);
-    if (!own) return fail(ENODEV, "the adapter has no address of that family");
+    if (!own) return fail(ENODEV, "the adapter has no address of that kind");
     local.ip = *own;
   }
   if (!is_own(local.ip)) return fail(EADDRNOTAVAIL, "the source is none of the adapter's addresses");
   if (remote.ip == Gid{}) remote.ip = local.ip;
-  if (is_mapped(local.ip) != is_mapped(remote.ip)) return fail(EINVAL, "the addresses are of two families");
+  if (kind_of(local.ip) != kind_of(remote.ip)) return fail(EINVAL, "the addresses are of two kinds");
   if (is_loopback(remote.ip)) return fail(ENODEV, "loopback addresses belong to no adapter");
   if (!(*connection)->holds_port) {
     if (local.port == 0) {

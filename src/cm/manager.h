@@ -48,7 +48,7 @@ inline constexpr std::uint32_t kBacklogMax = 1024;
 inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;
 
 struct Options {
-  std::vector<Gid> addresses;  // of the adapter; programs may bind IPv4 and IPv6 addresses among them
+  std::vector<Gid> addresses;  // of the adapter; those for all networks before link-local ones
   std::uint64_t ca_guid = 0;
   std::function<std::uint64_t()> random;  // gives PSNs and ids, which peers must not guess
   std::uint8_t timeout = 20;              // 4.096 us * 2^n: how soon a peer must answer
@@ -118,7 +118,8 @@ class Manager {
   Result<> bind(Handle id, const Endpoint& local);
   // Lets ids that do not listen share a port.
   Result<> share_port(Handle id, bool shared);
-  // All zeros in `source`: the adapter's first address of that family, unless the id is bound.
+  // All zeros in `source`: the adapter's first address of that kind (IPv4, IPv6, link-local), unless the id
+  // is bound.
   Result<> resolve(Handle id, const Endpoint& source, const Endpoint& destination);
   Result<> listen(Handle id, std::uint32_t backlog);
   Result<> connect(Handle id, const Parameters& own, std::span<const std::byte> private_data, Instant now);

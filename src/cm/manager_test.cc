@@ -469,6 +469,27 @@ TEST_F(ManagerTest, ProgramPaysForTheRequestsOfItsListeners) {
   EXPECT_TRUE(server_.create(0)) << "the program has room left";
 }
 
+// As a host with addresses of each kind has it: the kind of the peer's decides which one speaks to it.
+TEST_F(ManagerTest, SourceIsOfTheKindOfTheDestination) {
+  const Gid global{0xfd, 0, 0, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  const Gid link_local{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0xc1, 0, 1};
+  const auto peer_of = [](Gid own) {
+    own.back() = 2;
+    return Endpoint{own, kPort};
+  };
+  Manager manager({.addresses = {ipv4(1), global, link_local}, .random = std::mt19937_64(1)});
+  for (const Gid& own : {ipv4(1), global, link_local}) {
+    const Handle id = *manager.create(0);
+    ASSERT_TRUE(manager.resolve(id, {}, peer_of(own)));
+    EXPECT_EQ(manager.find(id)->local.ip, own);
+    EXPECT_TRUE(manager.bind(*manager.create(0), {own, kPort}));
+  }
+  const Handle id = *manager.create(0);
+  EXPECT_EQ(manager.resolve(id, {link_local, 0}, peer_of(global)).error().code, EINVAL);
+  Manager only_link_local({.addresses = {link_local}, .random = std::mt19937_64(1)});
+  EXPECT_EQ(only_link_local.resolve(*only_link_local.create(0), {}, peer_of(global)).error().code, ENODEV);
+}
+
 TEST_F(ManagerTest, ConnectionsAreLimited) {
   fill(server_, kCreated.of_all);
   EXPECT_EQ(server_.create(kOther).error().code, ENOMEM);

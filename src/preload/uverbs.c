@@ -4,6 +4,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/vmw_pvrdma-abi.h>
 #include <string.h>
+#include <time.h>
 
 #include "preload/channel.h"
 #include "preload/held.h"
@@ -22,6 +23,8 @@ struct command {
   size_t body_bytes;
   struct run_list runs;
 };
+
+enum { kLooksMax = 2000 };  // a millisecond apart
 
 // The fixed part of a command, or NULL if the command is shorter.
 #define BODY(command, type) \
@@ -260,6 +263,18 @@ static int undo(const struct command* command, int error) {
   return error;
 }
 
+// Like channel_ask(). The host's kernel may have to ask the network for a MAC address first. The stand-in
+// decides when that has lasted too long; a fault of it cannot hold the program up for ever.
+static int ask_until_resolved(void) {
+  const struct timespec pause = {.tv_nsec = 1000000};
+  int error = channel_ask(-1);
+  for (int i = 0; i < kLooksMax && error == EAGAIN; ++i) {
+    syscall(SYS_nanosleep, &pause, NULL);
+    error = channel_ask(-1);
+  }
+  return error;
+}
+
 static int execute(struct descriptor* file, const void* bytes, size_t count) {
   struct ib_uverbs_cmd_hdr header;
   if (count < sizeof header || count > PVRDMA_WIRE_MAX_COMMAND_BYTES) return EINVAL;
@@ -279,7 +294,7 @@ static int execute(struct descriptor* file, const void* bytes, size_t count) {
                                                    .file = file->number,
                                                    .command_bytes = (uint32_t)count,
                                                    .run_count = command.runs.count};
-  error = channel_ask(-1);
+  error = ask_until_resolved();
   if (error != 0) return undo(&command, error);
   error = conclude(&command);
   if (error == 0 && exchange->answer.response_address != 0) {
@@ -328,7 +343,7 @@ int uverbs_resolve(const uint8_t gid[16], uint8_t mac[6]) {
   struct exchange* const exchange = channel_prepare(PVRDMA_WIRE_RESOLVE_GID);
   memcpy(&exchange->request.value0, gid, sizeof(uint64_t));
   memcpy(&exchange->request.value1, gid + sizeof(uint64_t), sizeof(uint64_t));
-  const int error = channel_ask(-1);
+  const int error = ask_until_resolved();
   for (int i = 0; i < 6; ++i) mac[i] = (uint8_t)(exchange->answer.value >> (8 * i));
   unlock();
   return error;

@@ -40,7 +40,7 @@
 
 enum {
   PVRDMA_WIRE_MAGIC = 0x50565257,  // in HELLO
-  PVRDMA_WIRE_VERSION = 2,
+  PVRDMA_WIRE_VERSION = 3,
 
   PVRDMA_WIRE_MAX_COMMAND_BYTES = 4096,
   PVRDMA_WIRE_MAX_RESPONSE_BYTES = 4096,
@@ -74,7 +74,8 @@ enum pvrdma_wire_type {
 
   // The process wrote a command into `file`: exactly the bytes that it wrote. Runs: see pvrdma_wire_run.
   // CREATE_CQ carries the number of a channel (`value` of CREATE_COMP_CHANNEL's answer) where the program
-  // wrote the descriptor's number.
+  // wrote the descriptor's number. MODIFY_QP with an address answers EAGAIN while the host's kernel asks the
+  // network for the next hop's MAC; the library waits a moment, and asks again. That ends soon.
   PVRDMA_WIRE_COMMAND = 5,
 
   // Writes the word value1 at byte value0 of the file's doorbell page, as the provider would: value0 is 0
@@ -84,7 +85,7 @@ enum pvrdma_wire_type {
   PVRDMA_WIRE_DOORBELL = 6,
 
   // Resolves the MAC address of the GID whose bytes 0-7 are value0 and 8-15 value1, as they lie in memory.
-  // Answer: value = the MAC's 6 bytes, the first in the lowest 8 bits.
+  // Answer: value = the MAC's 6 bytes, the first in the lowest 8 bits. EAGAIN: as for MODIFY_QP.
   PVRDMA_WIRE_RESOLVE_GID = 7,
 
   // The process opened the rdma_cm file. Answer: file = the number to use in later requests, apart from those

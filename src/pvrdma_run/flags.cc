@@ -43,6 +43,11 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+         "--gateway-mac", flags.gateway_mac,
+         "MAC address of the router to native endpoints that are on no link of this host (that of the "
+         "host's own router)")
+      ->option_text("MAC");
   const std::pair<const char*, std::pair<Action, const char*>> actions[] = {
       {"--start", {Action::kStart, "start what the node needs, until --stop"}},
       {"--stop", {Action::kStop, "end the daemon and the stand-ins of this user"}},

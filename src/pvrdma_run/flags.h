@@ -20,6 +20,7 @@ struct Flags {
   std::string adapter;                              // of a configured daemon; empty: the user's own
   std::string api_socket = "/run/pvrdma/api.sock";  // of the configured daemon
   std::vector<std::string> addresses;
+  std::string gateway_mac;           // empty: none is given
   std::vector<std::string> command;  // kRun: at least one
 };
 

@@ -63,6 +63,7 @@ Wanted wanted_by(const Flags& flags) {
           .adapter = flags.adapter,
           .api_socket = flags.api_socket,
           .addresses = flags.addresses,
+          .gateway_mac = flags.gateway_mac,
           .life = is_kept ? StandInLife::kUntilStopped : StandInLife::kWhileUsed};
 }
 

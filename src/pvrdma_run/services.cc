@@ -103,6 +103,7 @@ Result<StandIn> provide_standin(const Installation& installation, const std::str
     for (const std::string& address : addresses_of(wanted)) {
       command.insert(command.end(), {"--address", address});
     }
+    if (!wanted.gateway_mac.empty()) command.insert(command.end(), {"--gateway-mac", wanted.gateway_mac});
     auto started = start_in_background(command, *folder + "/standin.log", is_ready);
     if (!started) return Failure(std::move(started).error());
   }

@@ -23,6 +23,7 @@ struct Wanted {
   std::string adapter;     // empty: the node of the user's own daemon
   std::string api_socket;  // of the adapter's daemon
   std::vector<std::string> addresses;
+  std::string gateway_mac;  // empty: the stand-in knows what to do without one
   StandInLife life = StandInLife::kWhileUsed;
 };
 

@@ -16,6 +16,7 @@ namespace {
 struct Texts {
   std::vector<std::string> addresses;
   std::string group;
+  std::string gateway_mac;
   std::string log = "info";
   std::uint32_t idle_s = 0;
 };
@@ -34,6 +35,12 @@ Result<void> take(const Texts& texts, Flags& flags) {
   const auto group = find_group(texts.group);
   if (!group) return Failure(Error(group.error()).in("--group " + texts.group));
   flags.options.group = *group;
+  if (!texts.gateway_mac.empty()) {
+    const auto mac = abi::Mac::parse(texts.gateway_mac);
+    if (!mac || !mac->is_unicast())
+      return fail(fmt::format("--gateway-mac {} is no MAC address of an interface", texts.gateway_mac));
+    flags.options.gateway_mac = *mac;
+  }
   if (texts.idle_s != 0) flags.options.idle_end = std::chrono::seconds(texts.idle_s);
   const auto level = kLevels.find(texts.log);
   if (level == kLevels.end())
@@ -65,6 +72,11 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->option_text("ADDRESS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+         "--gateway-mac", texts.gateway_mac,
+         "MAC address of the router to native endpoints that are on no link of this host (that of the "
+         "host's own router)")
+      ->option_text("MAC");
   app.add_option("--group", texts.group, "group whose users may use the adapter, too (none)")
       ->option_text("GROUP");
   app.add_option("--idle-end", texts.idle_s, "end when no process has used the adapter for so long (never)")

@@ -36,7 +36,7 @@ Result<Fd> stop_descriptor() {
 }
 
 // Called before any program is served. From then on the stand-in writes no file and makes no socket but UNIX
-// ones.
+// ones; those by which it asks for neighbors are open.
 Result<void> confine(bool wanted) {
   if (!wanted || sandbox::kIsInstrumented) {
     log::warn("pvrdma-standin: not confined: {}",

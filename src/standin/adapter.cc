@@ -35,7 +35,8 @@ Result<abi::Mac> read_mac(driver::Device& device) {
 }  // namespace
 
 Result<std::unique_ptr<Adapter>> Adapter::open(const std::string& socket,
-                                               const std::vector<IpAddress>& addresses) {
+                                               const std::vector<IpAddress>& addresses,
+                                               std::optional<abi::Mac> gateway) {
   auto client = vfio_user::Client::connect(socket, kReplyTimeout);
   if (!client) return Failure(std::move(client.error()));
   auto doorbells = (*client)->region_info(static_cast<std::uint32_t>(driver::Region::kUar));
@@ -48,7 +49,7 @@ Result<std::unique_ptr<Adapter>> Adapter::open(const std::string& socket,
   driver::VfioUserBus* const raw_bus = bus->get();
   auto device = driver::Device::open(std::move(*bus), {.ram = {.size_bytes = kOwnRamBytes}});
   if (!device) return Failure(std::move(device.error()));
-  std::unique_ptr<Adapter> adapter(new Adapter(std::move(*device), raw_bus, std::move(*doorbells)));
+  std::unique_ptr<Adapter> adapter(new Adapter(std::move(*device), raw_bus, std::move(*doorbells), gateway));
   if (auto bound = adapter->bind(addresses); !bound) return Failure(std::move(bound.error()));
   return adapter;
 }

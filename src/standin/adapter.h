@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "driver/device.h"
 #include "driver/vfio_user_bus.h"
+#include "standin/neighbors.h"
 #include "vfio_user/client.h"
 
 namespace pvrdma::standin {
@@ -33,12 +34,14 @@ inline constexpr std::uint8_t kPort = 1;  // an adapter's only one
 class Adapter {
  public:
   // Connects to the adapter's socket, starts the device and gives the port its GIDs: the link-local one of
-  // its MAC, then those of `addresses`. Errors: there is no daemon, the adapter has a client, the device
-  // refuses an address.
+  // its MAC, then those of `addresses`. `gateway`: see Neighbors. Errors: there is no daemon, the adapter has
+  // a client, the device refuses an address.
   static Result<std::unique_ptr<Adapter>> open(const std::string& socket,
-                                               const std::vector<IpAddress>& addresses);
+                                               const std::vector<IpAddress>& addresses,
+                                               std::optional<abi::Mac> gateway);
 
   driver::Device& device() { return *device_; }
+  Neighbors& neighbors() { return neighbors_; }
   const std::vector<abi::Gid>& gids() const { return gids_; }
 
   // Where the doorbell page `uar` lies in doorbell_file(). Nothing: the daemon does not let it be mapped.
@@ -72,14 +75,19 @@ class Adapter {
   int socket_fd() const { return bus_->socket_fd(); }  // readable, hung up: the daemon is gone
 
  private:
-  Adapter(std::unique_ptr<driver::Device> device, driver::VfioUserBus* bus, vfio_user::ClientRegion doorbells)
-      : device_(std::move(device)), bus_(bus), doorbells_(std::move(doorbells)) {}
+  Adapter(std::unique_ptr<driver::Device> device, driver::VfioUserBus* bus, vfio_user::ClientRegion doorbells,
+          std::optional<abi::Mac> gateway)
+      : device_(std::move(device)),
+        bus_(bus),
+        doorbells_(std::move(doorbells)),
+        neighbors_(std::make_unique<RtnetlinkNetwork>(), gateway) {}
   Result<> bind(const std::vector<IpAddress>& addresses);
 
   std::unique_ptr<driver::Device> device_;
   driver::VfioUserBus* bus_;  // owned by device_
   vfio_user::ClientRegion doorbells_;
   std::vector<abi::Gid> gids_;
+  Neighbors neighbors_;
   std::unordered_map<std::uint64_t, OpenFile*> owners_;  // by object and handle
   std::set<OpenFile*> files_;                            // borrowed
   bool own_was_notified_ = false;

@@ -39,12 +39,13 @@ std::optional<cm::Endpoint> endpoint_of(const sockaddr_in6& address) {
   return endpoint;
 }
 
-sockaddr_in6 address_of(const cm::Endpoint& endpoint) {
+sockaddr_in6 address_of(const cm::Endpoint& endpoint, std::uint32_t scope_id) {
   sockaddr_in6 address{};
   if (!is_mapped(endpoint.ip) && endpoint.ip != cm::Gid{}) {
     address.sin6_family = AF_INET6;
     address.sin6_port = htons(endpoint.port);
     std::copy(endpoint.ip.begin(), endpoint.ip.end(), address.sin6_addr.s6_addr);
+    if (is_link_local(endpoint.ip)) address.sin6_scope_id = scope_id;
     return address;
   }
   sockaddr_in v4{};
@@ -120,22 +121,34 @@ Result<> CmFile::destroy_id(const CmCommand& command, UverbsAnswer& answer) {
   return {};
 }
 
+// A link-local address needs a scope id, as in the kernel.
+Result<> CmFile::take_scope(Id& id, const cm::Endpoint& endpoint, const sockaddr_in6& address) {
+  if (!is_link_local(endpoint.ip)) return {};
+  if (address.sin6_scope_id == 0) return fail(EINVAL, "a link-local address without a scope id");
+  id.scope_id = address.sin6_scope_id;
+  return {};
+}
+
 Result<> CmFile::bind_ip(const CmCommand& command) {
   rdma_ucm_bind_ip request;
   if (!command.read(request)) return too_short();
-  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  const auto id = id_of(request.id);
+  if (!id) return Failure(id.error());
   const auto endpoint = endpoint_of(request.addr);
   if (!endpoint) return fail(EINVAL, fmt::format("an address of family {}", request.addr.sin6_family));
+  if (auto taken = take_scope(**id, *endpoint, request.addr); !taken) return taken;
   return manager().bind(request.id, *endpoint);
 }
 
 Result<> CmFile::resolve_ip(const CmCommand& command) {
   rdma_ucm_resolve_ip request;
   if (!command.read(request)) return too_short();
-  if (const auto id = id_of(request.id); !id) return Failure(id.error());
+  const auto id = id_of(request.id);
+  if (!id) return Failure(id.error());
   const auto destination = endpoint_of(request.dst_addr);
   const auto source = request.src_addr.sin6_family == 0 ? cm::Endpoint{} : endpoint_of(request.src_addr);
   if (!destination || !source) return fail(EINVAL, "an address that is neither IPv4 nor IPv6");
+  if (auto taken = take_scope(**id, *destination, request.dst_addr); !taken) return taken;
   if (auto done = manager().resolve(request.id, *source, *destination); !done) return done;
   put_simple(request.id, kCmAddrResolved);
   return {};
@@ -166,8 +179,8 @@ Result<> CmFile::query_route(const CmCommand& command, UverbsAnswer& answer) {
   const cm::Connection* const connection = manager().find(request.id);
   if (connection == nullptr) return fail(ENOENT, fmt::format("there is no id {}", request.id));
   rdma_ucm_query_route_resp out{};
-  out.src_addr = address_of(connection->local);
-  out.dst_addr = address_of(connection->remote);
+  out.src_addr = address_of(connection->local, (*id)->scope_id);
+  out.dst_addr = address_of(connection->remote, (*id)->scope_id);
   out.ibdev_index = UINT32_MAX;  // unknown: librdmacm looks for the GUID
   if (connection->local.ip != cm::Gid{}) {
     out.node_guid = service_.adapter().device().caps().node_guid.raw;

@@ -189,7 +189,7 @@ Result<> CmFile::get_event(const CmCommand& command, UverbsAnswer& answer) {
   ++ids_.at(next.counted).events_reported;
   if (next.made != 0) {
     manager().note_delivered(next.made);
-    ids_[next.made] = {};
+    ids_[next.made] = {.scope_id = ids_.at(next.counted).scope_id};
     service_.set_owner(next.made, this);
   }
   answer.response_address = request.response;

@@ -55,6 +55,7 @@ class CmFile {
     std::uint64_t uid = 0;  // what the program calls it; 0: it has not been named yet
     std::uint32_t events_reported = 0;
     bool has_route = false;
+    std::uint32_t scope_id = 0;  // of link-local addresses, as the program named it: the adapter has one link
   };
   // What GET_EVENT gives, and the id that counts it.
   struct Waiting {
@@ -88,6 +89,7 @@ class CmFile {
   Result<> dispatch(const CmCommand& command, UverbsAnswer& answer);
   Result<> get_event(const CmCommand& command, UverbsAnswer& answer);
   Result<Id*> id_of(cm::Handle handle);
+  static Result<> take_scope(Id& id, const cm::Endpoint& endpoint, const sockaddr_in6& address);
   void put_simple(cm::Handle handle, std::uint32_t event);
   ib_uverbs_ah_attr address_handle(const cm::Gid& local, const cm::Gid& remote) const;
   rdma_ucm_ud_param ud_param_of(const cm::Event& event) const;

@@ -34,7 +34,7 @@ class CmService {
   // MADs have arrived.
   void take_datagrams();
   void run_timers();
-  Instant deadline() const { return manager_.deadline(); }
+  Instant deadline() const { return std::min(manager_.deadline(), look_again_); }
   // Sends what the manager has to send, as far as the queue pair has room, and gives its events to the files.
   void flush();
 
@@ -47,7 +47,9 @@ class CmService {
   Adapter& adapter_;
   std::unique_ptr<GsiPort> gsi_;
   cm::Manager manager_;
-  std::deque<cm::Datagram> unsent_;  // wait for room in the queue pair
+  std::deque<cm::Datagram> unsent_;        // wait for room in the queue pair
+  std::vector<cm::Datagram> unresolved_;   // wait until the kernel knows their receivers' MACs
+  Instant look_again_ = Instant::never();  // at unresolved_
   cm::Program next_program_ = 0;
   std::unordered_map<cm::Handle, CmFile*> owners_;  // borrowed
 };

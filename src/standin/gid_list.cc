@@ -17,11 +17,10 @@ abi::Gid gid_of(const IpAddress& address) {
   return {mapped_address(address)};
 }
 
-abi::Mac mac_of(const abi::Gid& gid) {
+std::optional<abi::Mac> mac_of_link_local(const abi::Gid& gid) {
   const auto& g = gid.raw;
-  const bool is_link_local = g[0] == 0xfe && g[1] == 0x80 && g[11] == 0xff && g[12] == 0xfe;
-  if (is_link_local) return {{static_cast<std::uint8_t>(g[8] ^ 2), g[9], g[10], g[13], g[14], g[15]}};
-  return {{0x02, 0x00, g[12], g[13], g[14], g[15]}};
+  if (!is_link_local(g) || g[11] != 0xff || g[12] != 0xfe) return std::nullopt;
+  return abi::Mac{{static_cast<std::uint8_t>(g[8] ^ 2), g[9], g[10], g[13], g[14], g[15]}};
 }
 
 }  // namespace pvrdma::standin

@@ -1,4 +1,4 @@
-// The GIDs of a stand-in's port, and the MAC addresses that belong to GIDs. Thread: pure functions.
+// The GIDs of a stand-in's port, and the MAC addresses in GIDs. Thread: pure functions.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,7 @@ abi::Gid link_local_gid(const abi::Mac& mac);
 // The address itself; an IPv4 address as ::ffff:a.b.c.d.
 abi::Gid gid_of(const IpAddress& address);
 
-// The MAC that address handles use for a GID: the MAC from which a link-local GID was made; otherwise a
-// locally administered one made of the last four bytes. Adapters of one switch do not look at it.
-abi::Mac mac_of(const abi::Gid& gid);
+// The MAC from which a link-local GID was made. Nothing: it was not made of one.
+std::optional<abi::Mac> mac_of_link_local(const abi::Gid& gid);
 
 }  // namespace pvrdma::standin

@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include "base/mapped_address.h"
-#include "standin/gid_list.h"
 
 namespace pvrdma::standin {
 namespace {
@@ -78,16 +77,16 @@ Result<> GsiPort::post_receive(std::uint32_t slot) {
   return fail(EPROTO, "queue pair 1 takes no receive request");
 }
 
-Result<GsiPort::Sent> GsiPort::send(const cm::Datagram& datagram) {
+Result<GsiPort::Sent> GsiPort::send(const cm::Datagram& datagram, const abi::Mac& next_hop) {
   const auto source = std::ranges::find(gids_, abi::Gid{datagram.from});
   if (source == gids_.end()) return fail(EADDRNOTAVAIL, "a datagram from an address that the port has not");
   if (free_sends_.empty()) return Sent::kNoRoom;
   const std::uint32_t slot = free_sends_.back();
   std::memcpy(buffer_->data() + slot * kSlotBytes, datagram.mad.data(), datagram.mad.size());
   const driver::Sge sge = region_->sge(slot * kSlotBytes, cm::kMadBytes);
-  const abi::Gid dgid{datagram.to};
-  const driver::Route route{
-      .dgid = dgid, .sgid_index = static_cast<std::uint8_t>(source - gids_.begin()), .dmac = mac_of(dgid)};
+  const driver::Route route{.dgid = {datagram.to},
+                            .sgid_index = static_cast<std::uint8_t>(source - gids_.begin()),
+                            .dmac = next_hop};
   const driver::Destination to{.qpn = kGsiQpn, .qkey = kGsiQkey, .av = driver::address_vector(*pd_, route)};
   const driver::Posted posted = qp_->post_send(driver::wr::send_to(slot, std::span(&sge, 1), to));
   if (posted.status == driver::PostStatus::kFull) return Sent::kNoRoom;

@@ -22,10 +22,10 @@ class GsiPort {
   // `device` is borrowed and outlives the port. `gids` is the port's table.
   static Result<std::unique_ptr<GsiPort>> create(driver::Device& device, std::vector<abi::Gid> gids);
 
-  // Gives the datagram to the device. kNoRoom: too many wait for it; after take() there may be room. Errors:
-  // those of the connection to the device.
+  // Gives the datagram to the device; `next_hop` is the MAC of its receiver or router. kNoRoom: too many wait
+  // for it; after take() there may be room. Errors: those of the connection to the device.
   enum class Sent : std::uint8_t { kYes, kNoRoom };
-  Result<Sent> send(const cm::Datagram& datagram);
+  Result<Sent> send(const cm::Datagram& datagram, const abi::Mac& next_hop);
 
   // Takes what has arrived since the last call, and asks for a notification of the next arrival or of the
   // next datagram that has left.

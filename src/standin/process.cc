@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "base/passed_descriptors.h"
-#include "standin/gid_list.h"
 
 namespace pvrdma::standin {
 namespace {
@@ -97,8 +96,9 @@ Result<> Process::execute(const Request& request, const Descriptors& descriptors
       abi::Gid gid;
       std::memcpy(gid.raw.data(), &request.header.value0, 8);
       std::memcpy(gid.raw.data() + 8, &request.header.value1, 8);
-      const abi::Mac mac = mac_of(gid);
-      std::memcpy(&answer.header.value, mac.raw.data(), mac.raw.size());
+      const Neighbors::Found found = adapter_.neighbors().find(gid, Instant::now());
+      if (found.is_asked) return fail(EAGAIN, "the network is asked for the MAC address");
+      std::memcpy(&answer.header.value, found.mac.raw.data(), found.mac.raw.size());
       return {};
     }
     case PVRDMA_WIRE_OPEN_CM_FILE:

@@ -5,7 +5,6 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "abi/commands.h"
-#include "standin/gid_list.h"
 #include "standin/open_file.h"
 
 namespace pvrdma::standin {
@@ -50,7 +49,7 @@ ib_uverbs_query_device_resp device_attributes(const abi::Caps& caps) {
   return out;
 }
 
-abi::AhAttr route_of(const ib_uverbs_qp_dest& dest) {
+abi::AhAttr route_of(const ib_uverbs_qp_dest& dest, const abi::Mac& next_hop) {
   abi::AhAttr ah{};
   std::copy_n(dest.dgid, ah.grh.dgid.raw.size(), ah.grh.dgid.raw.begin());
   ah.grh.flow_label = dest.flow_label;
@@ -63,7 +62,7 @@ abi::AhAttr route_of(const ib_uverbs_qp_dest& dest) {
   ah.static_rate = dest.static_rate;
   ah.ah_flags = dest.is_global != 0 ? abi::kAhGrh : 0;
   ah.port_num = dest.port_num;
-  ah.dmac = mac_of(ah.grh.dgid);
+  ah.dmac = next_hop;
   return ah;
 }
 
@@ -246,8 +245,14 @@ Result<> OpenFile::modify_qp(const UverbsCommand& command) {
   attributes.rnr_retry = request.rnr_retry;
   attributes.alt_port_num = request.alt_port_num;
   attributes.alt_timeout = request.alt_timeout;
-  attributes.ah_attr = route_of(request.dest);
-  attributes.alt_ah_attr = route_of(request.alt_dest);
+  if ((request.attr_mask & abi::kQpAttrAv) != 0) {
+    abi::Gid dgid;
+    std::copy_n(request.dest.dgid, dgid.raw.size(), dgid.raw.begin());
+    const Neighbors::Found next_hop = adapter_.neighbors().find(dgid, Instant::now());
+    if (next_hop.is_asked) return fail(EAGAIN, "the network is asked for the peer's MAC address");
+    attributes.ah_attr = route_of(request.dest, next_hop.mac);
+  }
+  attributes.alt_ah_attr = route_of(request.alt_dest, {});  // the device has no alternate paths
   const auto done = commands().call<abi::ModifyQpResponse>(
       abi::Command::kModifyQp,
       abi::ModifyQpRequest{

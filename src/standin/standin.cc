@@ -21,7 +21,7 @@ constexpr std::size_t kProcessesMax = 1024;
 }  // namespace
 
 Result<std::unique_ptr<StandIn>> StandIn::create(StandInOptions options) {
-  auto adapter = Adapter::open(options.socket, options.addresses);
+  auto adapter = Adapter::open(options.socket, options.addresses, options.gateway_mac);
   if (!adapter) return Failure(std::move(adapter.error()));
   auto cm = CmService::create(**adapter);
   if (!cm) return Failure(std::move(cm.error()));

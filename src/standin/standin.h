@@ -27,10 +27,11 @@
 namespace pvrdma::standin {
 
 struct StandInOptions {
-  std::string socket;                // the adapter's vfio-user socket
-  std::string folder;                // gets the socket and the tree of wire.h; exists
-  std::vector<IpAddress> addresses;  // GIDs after the link-local one
-  std::optional<gid_t> group;        // may use the adapter, too
+  std::string socket;                   // the adapter's vfio-user socket
+  std::string folder;                   // gets the socket and the tree of wire.h; exists
+  std::vector<IpAddress> addresses;     // GIDs after the link-local one
+  std::optional<gid_t> group;           // may use the adapter, too
+  std::optional<abi::Mac> gateway_mac;  // the next hop to native endpoints that are on no link of this host
   // Ends that long after its last process, unless the folder has a file named "keep".
   std::optional<Duration> idle_end;
 };

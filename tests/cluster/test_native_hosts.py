@@ -13,11 +13,12 @@ import pytest
 
 from fleet.bridge import Bridge, lone_hosts
 from fleet.checker import Checker
-from fleet.ethernet import Frames, arp, tap, wire
+from fleet.ethernet import arp, wire
 from fleet.fleet import PORTGROUP, SWITCH, Fleet
 from fleet.until import until
 from harness.daemon import REPOSITORY
 from harness.native_daemons import MACS
+from harness.tap import Frames, tap
 
 _LOGS = REPOSITORY / "build" / "cluster-logs"
 _EVERYBODY = "ff:ff:ff:ff:ff:ff"

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from fleet.bridge import Bridge, lone_hosts
-from fleet.ethernet import Frames, arp, ethernet, tap, udp4, udp6, wire
+from fleet.ethernet import arp, ethernet, udp4, udp6, wire
 from fleet.until import until
 from harness.daemon import REPOSITORY
+from harness.tap import Frames, tap
 
 _LOGS = REPOSITORY / "build" / "cluster-logs" / "steering"
 _GUEST = "52:54:00:00:00:01"

@@ -29,7 +29,7 @@ class CmServiceTest : public ::testing::Test {
   const IpAddress address_ = must(IpAddress::parse("10.99.0.1"));
   ServedHost host_{{.adapter_count = 1}};
   std::unique_ptr<standin::Adapter> adapter_ =
-      must(standin::Adapter::open(host_.socket_path(0), std::vector{address_}));
+      must(standin::Adapter::open(host_.socket_path(0), std::vector{address_}, std::nullopt));
   std::unique_ptr<standin::CmService> service_ = must(standin::CmService::create(*adapter_));
 };
 

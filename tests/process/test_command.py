@@ -40,6 +40,7 @@ def test_mistakes(shared_machine: Machine) -> None:
         ("--start", "true"): '"true" is not wanted: no command is run',
         ("--no-such-option", "true"): "--no-such-option is no option",
         ("--adapter", "db-7", "--daemon", "/nowhere", "true"): "the daemon at /nowhere does not answer",
+        ("--node", "5", "--gateway-mac", "01:00:5e:00:00:01", "true"): "--gateway-mac 01:00:5e:00:00:01 is no MAC address of an interface",
         ("--address", "192.0.2.9", "true"): "node0 runs already, without the address 192.0.2.9",
     }.items():
         done = shared_machine.run(*arguments, node=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import signal
@@ -33,6 +34,25 @@ def test_rping_over_ipv6(machine: Machine, nodes: tuple[int, int]) -> None:
     output, client = machine.connect(["rping", "-s", "-V", "-C", "10", "-a", address],
                               ["rping", "-c", "-v", "-V", "-C", "10", "-a", address], nodes)
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10 and "DISCONNECT EVENT" in output, (output, client)
+
+
+@both_ways
+def test_link_local_addresses(shared_machine: Machine, port: str, nodes: tuple[int, int]) -> None:
+    """The scope id, which programs must give, may be of any interface: a device has one link."""
+    gid = shared_machine.run("cat", "/sys/class/infiniband/vmw_pvrdma0/ports/1/gids/0", node=nodes[0]).stdout.strip()
+    address = f"{ipaddress.IPv6Address(gid)}%lo"
+    _, client = _connect(shared_machine, ["rping", "-s", "-V", "-C", "10", "-p", port, "-a", address],
+                         ["rping", "-c", "-v", "-V", "-C", "10", "-p", port, "-a", address], nodes)
+    assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10, client
+    server, client = (["udaddy", flag, address, "-c", "1", "-C", "50", "-S", "500"] for flag in ("-b", "-s"))
+    outputs = _connect(shared_machine, server, client, nodes)
+    assert all("return status 0" in each for each in outputs), outputs
+
+
+def test_link_local_address_without_scope(shared_machine: Machine, port: str) -> None:
+    """As a kernel says it."""
+    done = shared_machine.run("rping", "-s", "-p", port, "-a", "fe80::1")
+    assert done.returncode != 0 and "Invalid argument" in done.stdout, done.stdout
 
 
 @both_ways

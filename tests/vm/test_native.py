@@ -143,11 +143,11 @@ _CONNECTIONS = [
     rping(20, "{server6}"),
     ucmatose("-c 5 -C 5 -S 4000"),
     udaddy("-c 4 -C 4 -S 500"),
-    udaddy("-c 4 -C 4 -S 500", "{local6}%eth0"),
+    udaddy("-c 4 -C 4 -S 500", "{local6}%{nic}"),
     perftest("ib_write_bw", "-R -n 20", (65536,)),
 ]
 _MORE_CONNECTIONS = [
-    rping(20, "{local6}%eth0"),
+    rping(20, "{local6}%{nic}"),
     rping(50, arguments="-V -S 60000"),
     ucmatose("-c 50 -C 20 -S 16000"),
     ucmatose("-c 4 -C 4", "{server6}"),

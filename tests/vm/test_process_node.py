@@ -59,13 +59,13 @@ def _users_of(folder: Path) -> list[str]:
 
 def test_node_whose_start_fails_leaves_nothing(daemon: Daemon, runtime: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
-        ProcessNode(daemon, daemon.adapters[0], "no address", _ADDRESS6, tmp_path)
+        ProcessNode(daemon.api, daemon.adapters[0], "no address", _ADDRESS6, tmp_path)
     assert not runtime.exists()
 
 
 def test_node_ends_its_standin_when_a_program_cannot_be_ended(daemon: Daemon, runtime: Path, tmp_path: Path,
                                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    node = ProcessNode(daemon, daemon.adapters[0], _ADDRESS, _ADDRESS6, tmp_path)
+    node = ProcessNode(daemon.api, daemon.adapters[0], _ADDRESS, _ADDRESS6, tmp_path)
     assert _users_of(runtime)
 
     def fail(_: ProcessJob) -> None:

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fmt/core.h>
 
+#include "base/mapped_address.h"
 #include "control/model/edit_support.h"
 #include "control/model/edits.h"
 #include "control/model/values.h"
@@ -17,8 +18,7 @@ bool is_no_host_address(const IpAddress& address) {
   if (address == IpAddress{}) return true;
   if (!address.is_v6()) return raw[0] >= 224;  // multicast, reserved, broadcast
   const bool unspecified = std::all_of(raw.begin(), raw.end(), [](std::uint8_t byte) { return byte == 0; });
-  const bool link_local = raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80;
-  return unspecified || raw[0] == 0xff || link_local;
+  return unspecified || raw[0] == 0xff || is_link_local(raw);
 }
 
 Result<Ruleset*> find_ruleset(Inventory& inventory, const std::string& host, const std::string& ruleset) {

@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/mapped_address.h"
 #include "transport/hca/pipe_end.h"
 
 namespace pvrdma::transport::hca {
 namespace {
 
-bool is_link_local(const verbs::Gid& gid) {
-  return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80;
-}
-
 enum class Family : std::uint8_t { kIpv4, kIpv6, kLinkLocal };
 Family family_of(const verbs::Gid& gid) {
-  if (is_link_local(gid)) return Family::kLinkLocal;
+  if (is_link_local(gid.bytes)) return Family::kLinkLocal;
   return gid.is_ipv4_mapped() ? Family::kIpv4 : Family::kIpv6;
 }
 
@@ -50,7 +47,7 @@ std::vector<verbs::Gid> usable_gids(const std::vector<verbs::Gid>& port,
   std::vector<verbs::Gid> usable;
   if (tagged && contains(port, *tagged)) usable.push_back(*tagged);
   for (const verbs::Gid& gid : port) {
-    if (usable.size() < kGidsMax && is_link_local(gid) && !contains(usable, gid)) usable.push_back(gid);
+    if (usable.size() < kGidsMax && is_link_local(gid.bytes) && !contains(usable, gid)) usable.push_back(gid);
   }
   return usable;
 }

@@ -24,9 +24,9 @@ _load_numbers = itertools.count(1)
 @dataclass(frozen=True)
 class Case:
     """`{server}` in a command line stands for the server VM's IPv4 address, `{server6}` for its IPv6 address and `{local6}`
-    for its link-local one, `{device}` for the RDMA device of the VM that it runs in. `expect` and `expect_server` are
-    regular expressions. Each must match somewhere in that side's output (^ and $ are line ends). Both sides must exit with
-    0.
+    for its link-local one, `{device}` for the RDMA device of the VM that it runs in, `{nic}` for its interface. `expect` and
+    `expect_server` are regular expressions. Each must match somewhere in that side's output (^ and $ are line ends). Both
+    sides must exit with 0.
 
     `listens_again`: after a first connection the server closes its listener and listens again. A client that comes earlier is
     refused, and does not survive it, so a fast one (of a process) is held until the server listens.
@@ -56,8 +56,8 @@ def run(case: Case, server: Vm, client: Vm | ProcessNode, end_file: str = "") ->
     """Runs the case. AssertionError with both outputs if a side fails. Returns (server's, client's) result. `end_file` is
     for loads."""
     values = {"server": server.address, "server6": server.address6, "local6": server.link_local, "end": end_file}
-    server_command = case.server.format(**values, device=server.rdma_device)
-    client_command = case.client.format(**values, device=client.rdma_device)
+    server_command = case.server.format(**values, device=server.rdma_device, nic=server.nic)
+    client_command = case.client.format(**values, device=client.rdma_device, nic=client.nic)
     job = server.start_job(server_command)
     await_listener = f"await-listener {f'tcp {case.port}' if case.port is not None else 'rdma'} {_LISTEN_GUARD_S}"
     waited = server.run(await_listener, _LISTEN_GUARD_S + 10)

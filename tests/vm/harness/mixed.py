@@ -48,6 +48,6 @@ class Mixed(Cluster):
 
     def _start(self) -> None:
         super()._start()
-        self._node = ProcessNode(self.daemon, self.daemon.adapters[-1], _ADDRESS, _ADDRESS6, self.logs)
-        for address in (_ADDRESS, _ADDRESS6):
+        self._node = ProcessNode(self.daemon.api, self.daemon.adapters[-1], _ADDRESS, _ADDRESS6, self.logs)
+        for address in (_ADDRESS, _ADDRESS6, self._node.link_local):
             self.vm.check(f"ip neighbour replace {address} lladdr {_MAC} dev eth0 nud permanent")

@@ -55,6 +55,13 @@ class GuestCommandFailed(AssertionError):
     """A guest command ended with a code other than 0."""
 
 
+def link_local(mac: str) -> str:
+    """The IPv6 link-local address that Linux makes of a MAC."""
+    octets = [int(octet, 16) for octet in mac.split(":")]
+    identifier = bytes([octets[0] ^ 2, *octets[1:3], 0xff, 0xfe, *octets[3:]])
+    return str(ipaddress.IPv6Address(bytes([0xfe, 0x80, 0, 0, 0, 0, 0, 0]) + identifier))
+
+
 class Job:
     """A command running in a guest."""
 
@@ -93,8 +100,10 @@ class Job:
 class Vm:
     """A VM that can be started, rebooted, powered off, killed, and started again. `logs` keeps console and QEMU output.
 
-    `run_folder` is for sockets; keep its path short (a UNIX socket path has at most 107 characters).
+    `nic` is its interface on the Ethernet. `run_folder` is for sockets; keep its path short (a UNIX socket path has at most 107 characters).
     """
+
+    nic = "eth0"
 
     def __init__(self, spec: VmSpec, testbed: Testbed, hub: Path, run_folder: Path, logs: Path) -> None:
         self.spec = spec
@@ -124,9 +133,7 @@ class Vm:
     @property
     def link_local(self) -> str:
         """Its IPv6 link-local address, from the MAC."""
-        octets = [int(octet, 16) for octet in self.spec.mac.split(":")]
-        identifier = bytes([octets[0] ^ 2, *octets[1:3], 0xff, 0xfe, *octets[3:]])
-        return str(ipaddress.IPv6Address(bytes([0xfe, 0x80, 0, 0, 0, 0, 0, 0]) + identifier))
+        return link_local(self.spec.mac)
 
     @property
     def running(self) -> bool:
