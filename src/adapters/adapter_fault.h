@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "adapters/faults.h"
+#include "base/events.h"
 #include "base/reaper.h"
 #include "base/time.h"
 #include "fabric/port.h"
@@ -21,6 +23,11 @@
 #include "transport/roce/roce.h"
 
 namespace pvrdma::adapters {
+
+// What the events about the fault of this adapter are about.
+inline events::Subject fault_of(std::string_view adapter) {
+  return {events::Type::kFault, events::Kind::kVm, adapter};
+}
 
 class AdapterFault final : public Reapable {
  public:

@@ -1,6 +1,5 @@
 #include "adapters/adapter_set.h"
 
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <gmock/gmock.h>
@@ -13,10 +12,11 @@
 #include <vector>
 
 #include "adapters/adapter_fault.h"
-#include "base/log_writer.h"
+#include "base/event_ring.h"
 #include "base/reaper.h"
 #include "base/unix_listener.h"
 #include "shard/ask.h"
+#include "support/log_of.h"
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
 
@@ -26,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using pvrdma::test::log_of;
 
 class PowerLog final : public PowerObserver {
  public:
@@ -107,13 +108,6 @@ class AdapterSetTest : public testing::Test {
   }
   std::size_t trouble_count() {
     return on_shard([this] { return set_->troubles().size(); });
-  }
-  static std::string log_of(const std::function<void()>& work) {
-    log::flush(5s);  // earlier lines
-    testing::internal::CaptureStderr();
-    work();
-    log::flush(5s);
-    return testing::internal::GetCapturedStderr();
   }
   // Waits until `holds` is true. The test's own time limit guards against hanging.
   static void wait_until(const std::function<bool()>& holds) {
@@ -255,8 +249,16 @@ TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {
     EXPECT_TRUE(on_shard([this, &fault] { return set_->adapters()[0]->inject(std::move(fault)); }));
   }
   EXPECT_FALSE(kept.expired());
+  const std::uint64_t before = events::newest().last();
   EXPECT_THAT(log_of([this] { want({}); }), testing::HasSubstr("adapter VM-01: fault 1 ends"));
   EXPECT_TRUE(kept.expired());
+  std::vector<events::Event> told = events::newest().page(before, events::EventRing::kSlots).events;
+  std::erase_if(told, [](const events::Event& event) { return event.type != events::Type::kFault; });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].object, "VM-01");
+  EXPECT_EQ(told[0].text,
+            "adapter VM-01: fault 1 ends, which dropped 0 of 0 messages: the adapter is removed, or the "
+            "daemon stops");
 }
 
 TEST_F(AdapterSetTest, AFaultEndsWhenItsVmHasMoved) {

@@ -1,6 +1,5 @@
 #include "adapters/client_record.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>

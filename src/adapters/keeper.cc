@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fmt/core.h>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/control_thread.h"
 #include "base/log.h"
+#include "base/whole_number.h"
 #include "keep/memory_file.h"
 
 namespace pvrdma::adapters {
@@ -23,12 +22,6 @@ constexpr std::string_view kRecord = "record/";
 constexpr Duration kPause = std::chrono::milliseconds(50);
 constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr Duration kRetry = std::chrono::seconds(1);
-
-std::optional<std::uint64_t> to_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && rest == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
 
 // The descriptors of one adapter that came back from the store.
 struct Came {
@@ -72,11 +65,11 @@ void Keeper::take(std::map<std::string, Fd> came) {
     Came& of_adapter = by_adapter[name.substr(0, slash)];
     const std::string_view rest = std::string_view(name).substr(slash + 1);
     if (rest.starts_with(kRecord)) {
-      if (const auto number = to_number(rest.substr(kRecord.size()))) {
+      if (const auto number = whole_number<std::uint64_t>(rest.substr(kRecord.size()))) {
         last_record_ = std::max(last_record_, *number);
         of_adapter.records.emplace(*number, std::move(fd));
       }
-    } else if (const auto id = to_number(rest)) {
+    } else if (const auto id = whole_number<std::uint64_t>(rest)) {
       keeping_.skip_ids_to(*id);
       of_adapter.fds.emplace(*id, std::move(fd));
     }

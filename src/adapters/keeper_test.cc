@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "adapters/two_shards_fixture.h"
 #include "keep/fake_manager.h"

@@ -1,12 +1,11 @@
 #include "adapters/kept_record.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 #include <utility>
 
 #include "base/unix_listener.h"
 #include "state/reader.h"
-#include "vmm/vm_monitors.h"
+#include "vmm/vmm_folder.h"
 
 namespace pvrdma::adapters {
 
@@ -18,7 +17,7 @@ Fd GivenBack::copy(KeptId id) const {
 void remove_files(const GivenBack& given) {
   const Fd listener = given.copy(given.record.listener);
   const std::string socket = listener ? remove_file_of(listener) : "";
-  if (!socket.empty()) ::rmdir(vmm::monitors_beside(socket).folder.c_str());
+  if (!socket.empty()) vmm::remove_empty_folder_beside(socket);
 }
 
 void skip_kept_record(state::Reader& reader) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/events.h"
 #include "base/log.h"
 #include "state/reader.h"
 #include "state/writer.h"
@@ -134,8 +135,9 @@ void ServedAdapter::end_fault(std::string_view why) {
   const std::uint64_t id = fault_->id();
   const FaultCounts counts = fault_->counts();
   stop_injecting();
-  log::warn("adapter {}: fault {} ends, which dropped {} of {} messages: {}", port_.name(), id,
-            counts.dropped, counts.messages, why);
+  events::tell(log::Level::kWarn, fault_of(port_.name()),
+               "adapter {}: fault {} ends, which dropped {} of {} messages: {}", port_.name(), id,
+               counts.dropped, counts.messages, why);
 }
 
 Failure ServedAdapter::is_being_moved() const {

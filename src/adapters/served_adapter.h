@@ -170,7 +170,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   bool polls() const override { return seated_->adapter().polls(); }
   std::string what() const override { return "adapter " + port_.name(); }
   void move_home(device::LifeEvent event);
-  // Stops injecting, if it does, and logs why.
+  // Stops injecting, if it does, and tells why.
   void end_fault(std::string_view why);
   Failure is_off() const;
   Failure is_being_moved() const;

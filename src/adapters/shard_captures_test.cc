@@ -12,7 +12,6 @@
 #include <new>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "adapters/shard_fixture.h"
 #include "capture/capture.h"

@@ -8,13 +8,6 @@
 #include "base/no_such.h"
 
 namespace pvrdma::adapters {
-namespace {
-
-events::Subject fault_of(std::string_view adapter) {
-  return {events::Type::kFault, events::Kind::kVm, adapter};
-}
-
-}  // namespace
 
 Result<FaultState> ShardFaults::add(const FaultWish& wish) {
   if (injection_ == Injection::kRefused) {

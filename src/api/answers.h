@@ -150,11 +150,10 @@ struct RdmaStats {
 namespace pvrdma::schema {
 
 template <>
-inline constexpr auto kObject<api::Version> = record("Version", field("version", &api::Version::version),
-                                                     field("api", &api::Version::api),
-                                                     field("host", &api::Version::host),
-                                                     field("role", &api::Version::role),
-                                                     field("features", &api::Version::features));
+inline constexpr auto kObject<api::Version> =
+    record("Version", field("version", &api::Version::version), field("api", &api::Version::api),
+           field("host", &api::Version::host).noted(R"("nullable": true)"),
+           field("role", &api::Version::role), field("features", &api::Version::features));
 
 template <>
 inline constexpr auto kObject<api::ErrorAnswer> =
@@ -165,13 +164,13 @@ inline constexpr auto kObject<api::ErrorAnswer> =
                .noted(R"("description": "Of a batch: the refused edit, from 0")"));
 
 template <>
-inline constexpr auto kObject<api::BatchAnswer> =
-    record("BatchAnswer", field("dry_run", &api::BatchAnswer::dry_run),
-           field("revision", &api::BatchAnswer::revision)
-               .noted(R"("description": "Has the edits; of a dry run: the one on which they were tried")"),
-           field("changes", &api::BatchAnswer::changes),
-           field("answers", &api::BatchAnswer::answers, ListRule<AnyRule>{})
-               .noted(R"("description": "What each edit would be answered with if it were alone")"));
+inline constexpr auto kObject<api::BatchAnswer> = record(
+    "BatchAnswer", field("dry_run", &api::BatchAnswer::dry_run),
+    field("revision", &api::BatchAnswer::revision)
+        .noted(R"("description": "Has the edits; of a dry run: the one on which they were tried")"),
+    field("changes", &api::BatchAnswer::changes),
+    field("answers", &api::BatchAnswer::answers, ListRule<AnyRule>{})
+        .noted(R"("description": "What each edit would be answered with if it were alone; null: too long")"));
 
 template <>
 inline constexpr auto kObject<motion::UpgradeReport> =

@@ -1,7 +1,5 @@
 // The API over TCP: TLS, the token, and clients that are silent, slow, or never stop sending.
-#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -67,18 +67,23 @@ Reply batch(control::Plane& plane, const Router& router, const Call& call) {
                                 "the edits change now, and try again",
                                 *body->revision, inventory.revision));
       }
-      const control::Inventory before = inventory;
+      std::optional<control::Inventory> before;
+      if (body->dry_run) before = inventory;
       answer = {.dry_run = body->dry_run, .revision = inventory.revision};
       refusal = run_all(router, body->edits,
                         {.inventory = inventory, .owners = owners, .rehearsed = rehearsed}, answer.answers);
       if (refusal) return fail(ErrorKind::kConflict, "an edit of the batch is refused");
-      answer.changes = control::changes_between(before, inventory);
+      if (before) answer.changes = control::changes_between(*before, inventory);
       return {};
     };
   };
   auto done = plane.rehearse(run_it(/*rehearsed=*/false));
   if (done && !body->dry_run) {
-    done = plane.edit(run_it(/*rehearsed=*/true), [&] { tell_edits(answer.changes, call.client); });
+    done = plane.edit(run_it(/*rehearsed=*/true),
+                      [&](const control::Inventory& before, const control::Inventory& after) {
+                        answer.changes = control::changes_between(before, after);
+                        tell_edits(answer.changes, call.client);
+                      });
   }
   if (refusal) return *std::move(refusal);
   if (!done) return refuse(done.error());

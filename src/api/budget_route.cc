@@ -1,5 +1,4 @@
 // "/v1/budgets": what this host's adapters use of their budgets, each and together.
-#include <utility>
 
 #include "api/answers.h"
 #include "api/requests.h"

@@ -1,5 +1,5 @@
 // Captures: an adapter's messages as a file, and the list of captures that run on this host.
-#include <fmt/core.h>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +8,7 @@
 #include "api/requests.h"
 #include "api/routes.h"
 #include "base/no_such.h"
+#include "base/whole_number.h"
 
 namespace pvrdma::api {
 namespace {
@@ -24,7 +25,7 @@ Reply capture(adapters::Captures& captures, const Call& call) {
 }
 
 Reply end_capture(adapters::Captures& captures, const std::string& name) {
-  const auto id = id_of(name);
+  const auto id = whole_number<std::uint64_t>(name);
   if (!id) return refuse(no_such("capture", name, "adapter capture"));
   const auto ended = captures.end(*id);
   return ended ? ok("{}") : refuse(ended.error());

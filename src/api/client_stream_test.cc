@@ -8,7 +8,6 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <thread>
-#include <utility>
 
 #include "api/dispatcher.h"
 

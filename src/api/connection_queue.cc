@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/ip_address.h"
+#include "base/peer.h"
 
 namespace pvrdma::api {
 
@@ -49,10 +50,8 @@ std::string address_of(int socket) {
   socklen_t length = sizeof(peer);
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return "unknown";
   if (const auto address = IpAddress::from(peer)) return address->to_string();
-  ucred user{};
-  length = sizeof(user);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &user, &length) != 0) return "unknown";
-  return fmt::format("uid {}", user.uid);
+  const auto user = peer_of(socket);
+  return user ? fmt::format("uid {}", user->uid) : "unknown";
 }
 
 std::string client_of(int socket) {

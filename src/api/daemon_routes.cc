@@ -1,6 +1,5 @@
 // Routes that every daemon has, member of a cluster or not: its version, adapters, QPs, counters and paths.
 #include <algorithm>
-#include <fmt/core.h>
 #include <functional>
 #include <optional>
 #include <utility>

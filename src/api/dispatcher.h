@@ -8,7 +8,6 @@
 #include <atomic>
 #include <functional>
 #include <httplib.h>
-#include <optional>
 #include <variant>
 
 #include "api/client_stream.h"

@@ -44,15 +44,9 @@ void tell_edits(const std::vector<control::ObjectChange>& changes, const std::st
 
 Result<void> edit_and_tell(control::Plane& plane, const std::string& initiator,
                            const control::Plane::Edit& edit) {
-  std::vector<control::ObjectChange> changes;
-  return plane.edit(
-      [&](control::Inventory& inventory) -> Result<void> {
-        const control::Inventory before = inventory;
-        if (auto edited = edit(inventory); !edited) return edited;
-        changes = control::changes_between(before, inventory);
-        return {};
-      },
-      [&] { tell_edits(changes, initiator); });
+  return plane.edit(edit, [&](const control::Inventory& before, const control::Inventory& after) {
+    tell_edits(control::changes_between(before, after), initiator);
+  });
 }
 
 }  // namespace pvrdma::api

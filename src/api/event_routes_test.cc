@@ -1,5 +1,6 @@
 // GET /v1/events, and what edits tell.
 #include <chrono>
+#include <fmt/core.h>
 #include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,6 +71,22 @@ TEST_F(EventRoutes, ComeByPages) {
   EXPECT_EQ(second["events"].size(), 1U);
   EXPECT_EQ(second["events"][0]["text"], "event 2");
   EXPECT_EQ(page({{"after", second["last"].dump()}})["events"].size(), 0U);
+}
+
+TEST_F(EventRoutes, WithoutANumberTheNewestCome) {
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = fmt::format("esx-{}", i % 30);
+    events::tell(log::Level::kInfo, {events::Type::kHost, events::Kind::kHost, name}, "event {}", i);
+  }
+  const Json newest = page({});
+  ASSERT_EQ(newest["events"].size(), 256U);
+  EXPECT_EQ(newest["events"].back()["text"], "event 299");
+  EXPECT_EQ(newest["last"], events::newest().last());
+  const Json two = page({{"limit", "2"}});
+  ASSERT_EQ(two["events"].size(), 2U);
+  EXPECT_EQ(two["events"][0]["text"], "event 298");
+  EXPECT_EQ(two["events"][1]["text"], "event 299");
+  EXPECT_EQ(two["lost"], 0);
 }
 
 TEST_F(EventRoutes, SayHowManyWereLost) {

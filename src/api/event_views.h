@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "api/router.h"
 #include "base/event_ring.h"
 #include "control/config/tables.h"
 #include "schema/rules.h"
@@ -15,6 +14,9 @@ namespace pvrdma {
 namespace api {
 
 inline constexpr std::uint64_t kEventsMax = events::EventRing::kSlots;  // of one answer
+
+// Distinguishes the daemon's processes: another one has other counters and other events.
+const std::string& boot_id();
 
 struct EventPage : events::Page {
   std::string boot = boot_id();

@@ -1,5 +1,5 @@
 // "/v1/faults": faults that are injected into the messages of this host's adapters.
-#include <fmt/core.h>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +8,7 @@
 #include "api/requests.h"
 #include "api/routes.h"
 #include "base/no_such.h"
+#include "base/whole_number.h"
 
 namespace pvrdma::api {
 namespace {
@@ -37,7 +38,7 @@ Reply list(adapters::Faults& faults, const Call& call) {
 Reply remove(adapters::Faults& faults, const std::string& name) {
   std::optional<std::uint64_t> id;
   if (name != "all") {
-    id = id_of(name);
+    id = whole_number<std::uint64_t>(name);
     if (!id) return refuse(no_such("fault", name, "fault"));
   }
   const auto removed = faults.remove(id);

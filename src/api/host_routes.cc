@@ -1,7 +1,5 @@
 // Hosts: VMkernel adapters, advanced settings, the firewall ruleset, counters of RDMA devices.
-#include <algorithm>
 #include <fmt/core.h>
-#include <utility>
 
 #include "api/answers.h"
 #include "api/host_reads.h"

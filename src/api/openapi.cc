@@ -27,11 +27,10 @@ Json parameters_of(const Route& route, Components& components) {
                           {"required", true},
                           {"schema", schema::kName.schema(components)}});
   }
+  const Json value = route.query_numbers ? schema::NumberRule{}.schema(components) : Json{{"type", "string"}};
   for (const std::string_view name : route.query) {
-    parameters.push_back({{"name", name},
-                          {"in", "query"},
-                          {"required", route.query_required},
-                          {"schema", {{"type", "string"}}}});
+    parameters.push_back(
+        {{"name", name}, {"in", "query"}, {"required", route.query_required}, {"schema", value}});
   }
   return parameters;
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,8 +39,8 @@ template <>
 inline constexpr auto kObject<api::ProcessAnswer> =
     record("Process", field("version", &api::ProcessAnswer::version),
            field("in_cluster", &api::ProcessAnswer::in_cluster), field("now_s", &api::ProcessAnswer::now_s),
-           field("open_files_max", &api::ProcessAnswer::open_files_max),
-           field("locked_bytes_max", &api::ProcessAnswer::locked_bytes_max),
+           field("open_files_max", &api::ProcessAnswer::open_files_max).noted(R"("nullable": true)"),
+           field("locked_bytes_max", &api::ProcessAnswer::locked_bytes_max).noted(R"("nullable": true)"),
            field("certificates", &api::ProcessAnswer::certificates));
 
 }  // namespace pvrdma::schema

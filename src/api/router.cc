@@ -1,12 +1,12 @@
 #include "api/router.h"
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
+#include <cstdint>
 #include <fmt/format.h>
 #include <utility>
 
 #include "api/answers.h"
+#include "base/whole_number.h"
 #include "vocabulary/name.h"
 
 namespace pvrdma::api {
@@ -74,22 +74,13 @@ std::string Call::parameter(const std::string& name) const {
   return it == query.end() ? "" : it->second;
 }
 
-Result<std::uint64_t> number_of(const Call& call, const std::string& parameter, std::uint64_t fallback) {
+Result<std::optional<std::uint64_t>> number_of(const Call& call, const std::string& parameter) {
   const std::string text = call.parameter(parameter);
-  if (text.empty()) return fallback;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) return number;
+  if (text.empty()) return std::nullopt;
+  if (const auto number = whole_number<std::uint64_t>(text)) return number;
   constexpr std::size_t kShownBytes = 64;
   return fail(ErrorKind::kInvalid, fmt::format("{} is \"{}\": give a number, 0 to {}", parameter,
                                                text.substr(0, kShownBytes), UINT64_MAX));
-}
-
-const std::string& boot_id() {
-  static const std::string id = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
-                                                   std::chrono::system_clock::now().time_since_epoch())
-                                                   .count());
-  return id;
 }
 
 void Router::add(Route route) {

@@ -89,8 +89,8 @@ struct Call {
   std::string parameter(const std::string& name) const;  // empty if it was not given
 };
 
-// The value of a parameter, or `fallback` if it was not given.
-Result<std::uint64_t> number_of(const Call& call, const std::string& parameter, std::uint64_t fallback);
+// The value of a parameter; nullopt: it was not given.
+Result<std::optional<std::uint64_t>> number_of(const Call& call, const std::string& parameter);
 
 // schema_for<T>, where T is the type of a body or an answer.
 using SchemaOf = Json (*)(Components&);
@@ -108,10 +108,8 @@ struct Route {
   std::size_t binary_bytes_max = 0;          // of a body of bytes; 0: the body is JSON, at most kBodyBytesMax
   bool streams = false;                      // the answer is a stream
   bool is_open = false;                      // needs no token
+  bool query_numbers = false;                // all parameters are whole numbers
 };
-
-// Distinguishes the daemon's processes: another one has other counters and other events.
-const std::string& boot_id();
 
 class Router {
  public:

@@ -324,6 +324,11 @@ TEST_F(OpenApi, IsWellFormed) {
   const Json& put = document_["paths"]["/v1/dvs/{dvs}/portgroups/{portgroup}"]["put"];
   EXPECT_EQ(put["requestBody"]["content"]["application/json"]["schema"]["$ref"],
             "#/components/schemas/NewPortGroup");
+  const Json& events = document_["paths"]["/v1/events"]["get"]["parameters"];
+  for (const Json& parameter : events) EXPECT_EQ(parameter["schema"]["type"], "integer") << parameter;
+  const Json& schemas = document_["components"]["schemas"];
+  EXPECT_EQ(schemas["Version"]["properties"]["host"]["nullable"], true);
+  EXPECT_EQ(schemas["Process"]["properties"]["open_files_max"]["nullable"], true);
   const Json& list = document_["paths"]["/v1/vms"]["get"];
   EXPECT_EQ(list["responses"]["200"]["content"]["application/json"]["schema"]["items"]["$ref"],
             "#/components/schemas/Vm");

@@ -1,9 +1,6 @@
 #include "api/routes.h"
 
-#include <charconv>
 #include <memory>
-#include <system_error>
-#include <utility>
 
 #include "api/openapi.h"
 #include "api/relay_routes.h"
@@ -56,14 +53,6 @@ Router make_router(const ApiParts& parts) {
 
 std::string host_name(const std::string& own, const std::string& name) {
   return name == "self" ? own : name;
-}
-
-std::optional<std::uint64_t> id_of(const std::string& text) {
-  std::uint64_t id = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, id);
-  if (error != std::errc{} || rest != end) return std::nullopt;
-  return id;
 }
 
 Reply edit_and_show(const Configuration& configuration, const control::Plane::Edit& edit,

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,9 +29,6 @@ class HostReads;  // host_reads.h
 
 // The port on which hosts reach each other. The firewall ruleset opens it.
 inline constexpr std::uint16_t kPvrdmaPort = 28250;
-
-// Looks for a user and a group of this host. It may be slow.
-using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
 
 // The objects that handlers use. All are borrowed and outlive the router.
 struct ApiParts {
@@ -84,9 +80,6 @@ Router make_router(const ApiParts& parts);
 
 // Resolves the host name in a path or body: "self" means this daemon's host, whose name is `own`.
 std::string host_name(const std::string& own, const std::string& name);
-
-// Resolves the id of a fault or capture in a path. Empty: the text is not a number.
-std::optional<std::uint64_t> id_of(const std::string& text);
 
 // Runs `edit`, then replies with the result of `show` for the new inventory.
 Reply edit_and_show(const Configuration& configuration, const control::Plane::Edit& edit,

@@ -1,5 +1,4 @@
 // Distributed switches: uplinks, member hosts, port groups.
-#include <fmt/core.h>
 
 #include "api/inventory_views.h"
 #include "api/requests.h"

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "api/router.h"
 #include "base/result.h"

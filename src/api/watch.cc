@@ -70,9 +70,10 @@ std::string inventory_text(const control::Inventory& inventory, const std::strin
 }
 
 Reply watch(const std::shared_ptr<Sampler>& sampler, const Call& call) {
-  const auto after = number_of(call, "after", sampler->event_ring().last());
+  const auto after = number_of(call, "after");
   if (!after) return refuse(after.error());
-  std::unique_ptr<Watch> stream = Watch::begin(sampler, call.watchers, *after);
+  std::unique_ptr<Watch> stream =
+      Watch::begin(sampler, call.watchers, after->value_or(sampler->event_ring().last()));
   if (stream == nullptr) {
     return refuse(ErrorKind::kUnavailable,
                   fmt::format("this listener has {} watchers already: end one, or ask for the objects from "
@@ -192,7 +193,8 @@ void add_watch_route(Router& router, const ApiParts& parts) {
               .handler = [sampler = std::make_shared<Sampler>(parts)](
                              const Call& call) { return watch(sampler, call); },
               .query = {"after"},
-              .streams = true});
+              .streams = true,
+              .query_numbers = true});
 }
 
 }  // namespace pvrdma::api

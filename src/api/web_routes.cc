@@ -2,7 +2,6 @@
 // the API needs one.
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "api/answers.h"
 #include "api/routes.h"

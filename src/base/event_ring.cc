@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
-#include <fmt/format.h>
 #include <span>
 #include <utility>
 
@@ -75,13 +73,8 @@ EventRing& newest() {
 
 void tell_formatted(log::Level level, const Subject& subject, fmt::string_view format,
                     fmt::format_args args) noexcept {
-  std::array<char, log::LogWriter::kLineBytes> line;
-  std::string_view text(format.data(), format.size());  // better than no event
-  try {
-    const auto end = fmt::vformat_to_n(line.data(), line.size(), format, args);
-    text = {line.data(), std::min(end.size, line.size())};
-  } catch (const std::exception&) {
-  }
+  log::LineRoom room;
+  const std::string_view text = log::format_line(room, format, args);
   if (log::enabled(level)) log::write(level, text);
   newest_events.append(level, subject, text);
 }
@@ -147,7 +140,8 @@ std::uint64_t EventRing::last() const {
   return last_;
 }
 
-Page EventRing::page(std::uint64_t after, std::size_t limit) const {
+Page EventRing::page(std::optional<std::uint64_t> asked_after, std::size_t limit) const {
+  std::uint64_t after = asked_after.value_or(0);
   std::vector<std::pair<std::uint64_t, std::size_t>> found;  // numbers and slots
   found.reserve(kSlots);
   Page page;
@@ -160,7 +154,11 @@ Page EventRing::page(std::uint64_t after, std::size_t limit) const {
     }
   }
   std::ranges::sort(found);
-  if (found.size() > limit) {
+  if (found.size() > limit && !asked_after) {
+    const auto first = found.end() - static_cast<std::ptrdiff_t>(limit);
+    after = (first - 1)->first;
+    found.erase(found.begin(), first);
+  } else if (found.size() > limit) {
     found.resize(limit);
     page.last = limit == 0 ? after : found.back().first;
   }

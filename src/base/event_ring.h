@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,7 @@ struct Event {
 struct Page {
   std::vector<Event> events;  // by their numbers
   std::uint64_t last = 0;     // where the next page begins: after this number
-  std::uint64_t lost = 0;     // how many events before `last` are no longer held
+  std::uint64_t lost = 0;     // how many events from the page's begin to `last` are no longer held
 };
 
 class EventRing {
@@ -51,9 +52,10 @@ class EventRing {
 
   void append(log::Level level, const Subject& subject, std::string_view text) noexcept;
 
-  // The first `limit` events after this number. A number of which there was no event yet is one of an earlier
-  // process: the page begins at the first event. Names and texts are harmless (base/clean_text.h).
-  Page page(std::uint64_t after, std::size_t limit) const;
+  // The first `limit` events after this number; nullopt: the newest `limit` ones. A number of which there was
+  // no event yet is one of an earlier process: the page begins at the first event. Names and texts are
+  // harmless (base/clean_text.h).
+  Page page(std::optional<std::uint64_t> after, std::size_t limit) const;
   // The number of the newest event. 0: there was none.
   std::uint64_t last() const;
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +61,21 @@ TEST_F(EventRingTest, PagesFollowEachOther) {
     EXPECT_EQ(page.last, after + size);
     for (const Event& event : page.events) EXPECT_EQ(event.sequence, ++after);
   }
+}
+
+TEST_F(EventRingTest, WithoutANumberTheNewestCome) {
+  append(Type::kLink, "VM-01");
+  for (std::size_t i = 0; i < 2 * EventRing::kOfOneObject; ++i) append(Type::kPower, "VM-02");
+  append(Type::kLink, "VM-01");
+  const Page two = ring_->page(std::nullopt, 2);
+  ASSERT_EQ(two.events.size(), 2U);
+  EXPECT_EQ(two.events[0].sequence, 2 * EventRing::kOfOneObject + 1);
+  EXPECT_EQ(two.events[1].sequence, 2 * EventRing::kOfOneObject + 2);
+  EXPECT_EQ(two.last, 2 * EventRing::kOfOneObject + 2);
+  EXPECT_EQ(two.lost, 0U) << "those before the page are not missing from it";
+  const Page all = ring_->page(std::nullopt, kAll);
+  EXPECT_EQ(all.events.size(), EventRing::kOfOneObject + 2);
+  EXPECT_EQ(all.lost, EventRing::kOfOneObject);
 }
 
 TEST_F(EventRingTest, ANumberOfAnEarlierProcessMeansTheBeginning) {

@@ -1,12 +1,12 @@
 #include "base/ip_address.h"
 
 #include <arpa/inet.h>
-#include <charconv>
 #include <cstring>
 #include <fmt/core.h>
 #include <netinet/in.h>
 
 #include "base/mapped_address.h"
+#include "base/whole_number.h"
 
 namespace pvrdma {
 namespace {
@@ -81,14 +81,12 @@ Result<IpNetwork> IpNetwork::parse(std::string_view text) {
   network.address_ = *address;
   network.prefix_bits_ = address->bits();
   if (slash != std::string_view::npos) {
-    const std::string_view digits = text.substr(slash + 1);
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), network.prefix_bits_);
-    if (error != std::errc() || end != digits.data() + digits.size() ||
-        network.prefix_bits_ > address->bits()) {
+    const auto bits = whole_number<std::uint32_t>(text.substr(slash + 1));
+    if (!bits || *bits > address->bits()) {
       return fail(ErrorKind::kInvalid,
                   fmt::format("\"{}\": the prefix after / must be 0 to {}", text, address->bits()));
     }
+    network.prefix_bits_ = *bits;
   }
   // Two spellings of one network compare equal.
   std::array<std::uint8_t, 16> raw = address->raw();

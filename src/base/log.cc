@@ -1,7 +1,6 @@
 #include "base/log.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -53,14 +52,17 @@ bool enabled(Level level) {
 void write(Level level, std::string_view line) noexcept {
   writer().write(level, line);
 }
-void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept {
-  std::array<char, LogWriter::kLineBytes> line;
+std::string_view format_line(LineRoom& room, fmt::string_view format, fmt::format_args args) noexcept {
   try {
-    const auto end = fmt::vformat_to_n(line.data(), line.size(), format, args);
-    write(level, {line.data(), std::min(end.size, line.size())});
+    const auto end = fmt::vformat_to_n(room.data(), room.size(), format, args);
+    return {room.data(), std::min(end.size, room.size())};
   } catch (const std::exception&) {
-    write(level, {format.data(), format.size()});  // the unformatted text is better than no line
+    return {format.data(), format.size()};
   }
+}
+void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept {
+  LineRoom room;
+  write(level, format_line(room, format, args));
 }
 bool flush(Duration patience) noexcept {
   return writer().flush(patience);

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clean_text.h"
+#include "base/utc_text.h"
 
 namespace pvrdma::log {
 namespace {
@@ -48,10 +49,7 @@ char priority_of(Level level) {
 }
 
 std::string time_text(std::int64_t at_ns) {
-  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
-                     fmt::gmtime(static_cast<std::time_t>(at_ns / kNsPerSecond)),
-                     at_ns % kNsPerSecond / 1000);
+  return utc_text(static_cast<std::uint64_t>(at_ns) / 1000, TimeUnit::kMicroseconds);
 }
 
 std::string line_of(Format format, std::int64_t at_ns, Level level, const std::string& message) {

@@ -10,10 +10,12 @@
 // Thread: any.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <fmt/core.h>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -70,6 +72,12 @@ class LogWriter {
   std::uint64_t dropped_ = 0;
   std::uint64_t dropped_told_ = 0;
 };
+
+using LineRoom = std::array<char, LogWriter::kLineBytes>;
+
+// Formats a message into `room`; the end of one that is too long is cut off. Without memory the result is the
+// format itself, which is better than no line.
+std::string_view format_line(LineRoom& room, fmt::string_view format, fmt::format_args args) noexcept;
 
 // LogWriter::flush() of the process's writer. Also called at exit, with a patience of one second.
 bool flush(Duration patience) noexcept;

@@ -1,7 +1,6 @@
 #include "base/socket_owner.h"
 
 #include <cerrno>
-#include <charconv>
 #include <fmt/core.h>
 #include <grp.h>
 #include <pwd.h>
@@ -11,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/whole_number.h"
+
 namespace pvrdma {
 namespace {
 
@@ -18,11 +19,8 @@ constexpr std::size_t kEntryBytes = 16 * 1024;
 constexpr std::size_t kEntryBytesMax = 1024 * 1024;  // a group may have many members
 
 std::optional<unsigned> number_in(const std::string& text) {
-  unsigned number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  // chown() takes the largest value as "leave unchanged".
-  if (error != std::errc() || end != text.data() + text.size() || number == ~0U) return std::nullopt;
-  return number;
+  const auto number = whole_number<unsigned>(text);
+  return number == ~0U ? std::nullopt : number;  // chown() takes the largest value as "leave unchanged"
 }
 
 // `look_up`: getpwnam_r or getgrnam_r. `kind`: "user" or "group".

@@ -3,6 +3,7 @@
 // Thread: find_owner() any; blocks as the system's user database does.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -24,6 +25,9 @@ struct SocketOwner {
 Result<std::optional<uid_t>> find_user(const std::string& text);
 Result<std::optional<gid_t>> find_group(const std::string& text);
 Result<SocketOwner> find_owner(const std::string& user, const std::string& group);
+
+// find_owner(), or what stands for it.
+using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
 
 // To whom the file was given. Neither if it does not exist.
 SocketOwner owner_of(const std::string& path);

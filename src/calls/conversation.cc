@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <fmt/core.h>
 
 #include "schema/reader.h"

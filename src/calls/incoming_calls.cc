@@ -1,7 +1,6 @@
 #include "calls/incoming_calls.h"
 
 #include <algorithm>
-#include <fmt/core.h>
 #include <utility>
 
 #include "base/check.h"

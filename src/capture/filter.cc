@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fmt/format.h>
 #include <optional>
 #include <utility>
 
 #include "base/ip_address.h"
+#include "base/whole_number.h"
 #include "base/words.h"
 #include "fabric/gid_address.h"
 
@@ -104,12 +104,10 @@ class FilterParser {
   }
 
   void qp() {
-    std::uint32_t number = 0;
-    const char* const end = word_.data() + word_.size();
-    const auto read = std::from_chars(word_.data(), end, number);
-    if (word_.empty() || read.ec != std::errc() || read.ptr != end || number > verbs::kQpnMax)
+    const auto number = whole_number<std::uint32_t>(word_);
+    if (!number || *number > verbs::kQpnMax)
       return complain(fmt::format("the number of a QP, 0 to {}", verbs::kQpnMax));
-    add({.test = Test::kQp, .number = number});
+    add({.test = Test::kQp, .number = *number});
     advance();
   }
 

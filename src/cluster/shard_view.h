@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -39,8 +38,6 @@ struct ShardView {
   std::map<std::string, std::uint32_t> switches;  // name -> id, as in SegmentId
   friend bool operator==(const ShardView&, const ShardView&) = default;
 };
-
-using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
 
 // The sockets of the VMs are files of the socket folder: a VM's name and this suffix.
 inline constexpr std::string_view kSocketSuffix = ".sock";

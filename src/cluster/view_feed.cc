@@ -36,10 +36,10 @@ void report_hosts(const std::set<std::string>& before, const std::set<std::strin
   }
   for (const std::string& name : before) {
     if (now.contains(name)) continue;
-    events::tell(
-        log::Level::kWarn, {events::Type::kHost, events::Kind::kHost, name},
-        "host {}: it is no longer alive: its lease in the store has ended, and no connection to it is up",
-        name);
+    events::tell(log::Level::kWarn, {events::Type::kHost, events::Kind::kHost, name},
+                 "host {}: it is no longer alive: it has stopped, it was removed, or its lease in the store "
+                 "has ended and no connection to it is up",
+                 name);
   }
 }
 

@@ -117,8 +117,9 @@ TEST_F(ViewFeedTest, TellsWhichHostsComeAndGo) {
   store_says(inventory_);
   store_says(inventory_);
   EXPECT_EQ(told(),
-            (std::vector<std::string>{"host esx-03: it is no longer alive: its lease in the store has "
-                                      "ended, and no connection to it is up"}));
+            (std::vector<std::string>{"host esx-03: it is no longer alive: it has stopped, it was "
+                                      "removed, or its lease in the store has ended and no connection "
+                                      "to it is up"}));
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "keep/descriptor_store.h"
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "base/passed_descriptors.h"
+#include "base/whole_number.h"
 #include "keep/notify.h"
 
 namespace pvrdma::keep {
@@ -23,12 +22,8 @@ constexpr int kFirstPassed = 3;  // SD_LISTEN_FDS_START
 
 template <typename Number>
 std::optional<Number> number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr) return std::nullopt;
-  Number number{};
-  const char* const end = text + std::strlen(text);
-  const auto [rest, error] = std::from_chars(text, end, number);
-  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? std::nullopt : whole_number<Number>(text);
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

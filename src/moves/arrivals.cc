@@ -67,6 +67,15 @@ bool Arrivals::claim(const motion::Offer& offer, const calls::IncomingCall& call
   return true;
 }
 
+// Returns the end of the first line about an arrival from `peer`; nullopt: they come too often, so this one
+// is not told unless the VM comes.
+std::optional<std::string> Arrivals::begin_telling(const std::string& peer) {
+  const std::lock_guard lock(mutex_);
+  log::LogLimiter& limiter = told_.try_emplace(peer, kToldBurst, kToldInterval).first->second;
+  if (!limiter.allow(Instant::now())) return std::nullopt;
+  return log::held_back(limiter);
+}
+
 void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
   calls::Conversation& there = call.there();
   const auto offer = motion::read_offer(first);
@@ -79,23 +88,27 @@ void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
   const motion::Motion& motion = offer->motion;
   Result<motion::ArrivalReport> outcome = fail(EPIPE, fmt::format("host {} has gone", call.peer()));
   const bool is_taken = there.say("accepted", motion::Acceptance{.takes_draft = true}).has_value();
+  std::optional<std::string> told;
+  if (!offer->is_question) told = begin_telling(call.peer());
   if (is_taken && !offer->is_question) {
-    events::tell(log::Level::kInfo, motion_of(motion.vm), "VM {}: it is to come from host {} (motion {})",
-                 motion.vm, motion.from, motion.id);
+    if (told) {
+      events::tell(log::Level::kInfo, motion_of(motion.vm), "VM {}: it is to come from host {} (motion {}){}",
+                   motion.vm, motion.from, motion.id, *told);
+    }
     const auto destination = motion::Destination::create(
         *offer, [this, &motion] { return find_monitor_(motion.vm); }, side_, arbiter_, there,
         [this, &motion, &call](Instant until) { return take_memory(motion, call.stop(), until); },
         [&call] { return call.stop().stop_requested(); });
     outcome = destination->run();
   }
-  report(*offer, outcome);
+  report(*offer, outcome, told.has_value());
   const std::lock_guard lock(mutex_);
   if (!offer->is_question) ++(outcome ? came_ : not_come_);
   arriving_.erase(motion.vm);
   memories_.erase(motion.id);
 }
 
-void Arrivals::report(const motion::Offer& offer, const Result<motion::ArrivalReport>& report) {
+void Arrivals::report(const motion::Offer& offer, const Result<motion::ArrivalReport>& report, bool is_told) {
   const motion::Motion& motion = offer.motion;
   if (offer.is_question) {
     log::debug("VM {}: host {} asks whether it may come here", motion.vm, motion.from);
@@ -106,7 +119,7 @@ void Arrivals::report(const motion::Offer& offer, const Result<motion::ArrivalRe
         "started in {} us",
         motion.vm, motion.from, motion.id, report->pid, microseconds_of(report->load),
         microseconds_of(report->go_on));
-  } else {
+  } else if (is_told) {
     events::tell(log::Level::kWarn, motion_of(motion.vm),
                  "VM {}: it did not come from host {} (motion {}): {}", motion.vm, motion.from, motion.id,
                  report.error().message);

@@ -10,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 
 #include "base/byte_channel.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "calls/conversation.h"
@@ -30,6 +32,10 @@ namespace pvrdma::moves {
 
 class Arrivals {
  public:
+  // Of the arrivals from one host that are told: at most this many at once, then one in each interval.
+  static constexpr std::uint32_t kToldBurst = 20;
+  static constexpr Duration kToldInterval = std::chrono::seconds(2);
+
   // All are borrowed. `calls` delivers calls until it is stopped.
   Arrivals(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
            const FindMonitor& find_monitor, calls::IncomingCalls& calls);
@@ -48,7 +54,8 @@ class Arrivals {
 
   void receive_vm(calls::IncomingCall& call, const calls::Said& first);
   void receive_memory(calls::IncomingCall& call, const calls::Said& first);
-  void report(const motion::Offer& offer, const Result<motion::ArrivalReport>& report);
+  std::optional<std::string> begin_telling(const std::string& peer);
+  void report(const motion::Offer& offer, const Result<motion::ArrivalReport>& report, bool is_told);
   bool claim(const motion::Offer& offer, const calls::IncomingCall& call, std::string& why);
   Result<std::unique_ptr<ByteChannel>> take_memory(const motion::Motion& motion, const std::stop_token& stop,
                                                    Instant until);
@@ -64,6 +71,8 @@ class Arrivals {
   std::uint64_t not_come_ = 0;
   std::map<std::string, std::string> arriving_;  // the motion's id, by VM
   std::map<std::string, Memory> memories_;       // by motion
+  // By host of the inventory: it decides how often it makes offers.
+  std::map<std::string, log::LogLimiter> told_;
 };
 
 }  // namespace pvrdma::moves

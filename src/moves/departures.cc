@@ -4,12 +4,12 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <stop_token>
 #include <utility>
 
 #include "base/events.h"
+#include "base/utc_text.h"
 #include "control/model/edits.h"
 #include "moves/motion_event.h"
 #include "vocabulary/name.h"
@@ -27,8 +27,9 @@ constexpr seconds kPatienceMost{86'400};
 constexpr std::size_t kStatesMax = 1024;
 
 std::string now_utc() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  return utc_text(static_cast<std::uint64_t>(
+                      duration_cast<seconds>(std::chrono::system_clock::now().time_since_epoch()).count()),
+                  TimeUnit::kSeconds);
 }
 
 }  // namespace

@@ -152,10 +152,10 @@ void Motions::follow_libvirt(const motion::Motion& motion) {
     case motion::LedVm::kWaits:
     case motion::LedVm::kStands:
     case motion::LedVm::kUnknown:
+      // A reminder is no event: it would displace those of other motions.
       if (waiting_log_.allow(Instant::now()))
-        events::tell(log::Level::kWarn, motion_of(vm),
-                     "VM {}: it does not run here until libvirt lets it (virsh resume {}), or ends its QEMU",
-                     vm, vm);
+        log::warn("VM {}: it does not run here until libvirt lets it (virsh resume {}), or ends its QEMU", vm,
+                  vm);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "moves/motions.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <gtest/gtest.h>
@@ -9,8 +10,8 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
+#include "base/event_ring.h"
 #include "calls/call_fixture.h"
 #include "calls/conversation.h"
 #include "control/model/edits.h"
@@ -120,6 +121,11 @@ class MotionsTest : public testing::Test {
       return monitor;
     });
   }
+  static std::size_t motion_events_after(std::uint64_t number) {
+    const auto page = events::newest().page(number, events::EventRing::kSlots);
+    return static_cast<std::size_t>(
+        std::ranges::count(page.events, events::Type::kMotion, &events::Event::type));
+  }
   static vmm::Json offer(const std::string& vm = "VM-01", const std::string& from = "esx-01") {
     return {{"say", "offer"},   {"format", motion::kPlainMotionFormat},
             {"motion", "m1"},   {"vm", vm},
@@ -171,6 +177,22 @@ TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
   first.reset();
   EXPECT_TRUE(until([&] { return refusal(*here, "esx-01", offer()).empty(); })) << "the first has gone";
   EXPECT_GE((*here)->counters().not_come, 1U);
+}
+
+TEST_F(MotionsTest, AHostThatRepeatsOffersFillsNeitherLogNorEvents) {
+  const auto here = motions(*two_);
+  const std::uint64_t before = events::newest().last();
+  const Instant begin = Instant::now();
+  constexpr int kOffers = 60;
+  for (int i = 0; i < kOffers; ++i) {
+    ASSERT_TRUE(until([&] { return refusal(*here, "esx-01", offer()).empty(); }))
+        << "the one before has gone";
+  }
+  ASSERT_TRUE(until([&] { return (*here)->counters().not_come == kOffers; }));
+  const auto earned = static_cast<std::uint64_t>((Instant::now() - begin) / Arrivals::kToldInterval);
+  const std::uint64_t told = events::newest().last() - before;
+  EXPECT_GE(told, 2U);
+  EXPECT_LE(told, 2 * (Arrivals::kToldBurst + earned)) << "two for each offer that is told";
 }
 
 // One motion must not serve two VMs: the first VM's memory would be lost while its motion waits for it.
@@ -454,8 +476,10 @@ TEST_F(MotionsTest, AVmThatLibvirtLedHereIsWhereLibvirtHasIt) {
   });
   ASSERT_TRUE(begin());
   ASSERT_TRUE(is_known());
+  const std::uint64_t before = events::newest().last();
   const auto here = motions(*two_, path);
   ASSERT_TRUE(until([&] { return looks > 1; }));
+  EXPECT_EQ(motion_events_after(before), 0U) << "a reminder is no event";
   EXPECT_TRUE(record().motion) << "it stands: libvirt may let it run here or there";
   runs = true;
   EXPECT_TRUE(until([&] { return !record().motion; }));

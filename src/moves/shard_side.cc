@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <fmt/core.h>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "guestmem/copy.h"

@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <system_error>
-#include <utility>
 
 #include "vfio_user/session.h"
 

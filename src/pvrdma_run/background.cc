@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clean_text.h"
+#include "base/peer.h"
 #include "base/unix_listener.h"
 
 namespace pvrdma::run {
@@ -118,11 +119,8 @@ std::optional<Fd> connect_to(const std::string& socket, int type) {
 
 std::optional<pid_t> listener_of(const std::string& socket, int type) {
   const auto client = connect_to(socket, type);
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  if (!client || ::getsockopt(client->get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-    return std::nullopt;
-  return peer.pid;
+  const auto peer = client ? peer_of(client->get()) : std::nullopt;
+  return peer ? std::optional(peer->pid) : std::nullopt;
 }
 
 Result<void> end_process(pid_t pid) {

@@ -1,17 +1,12 @@
 // "capture": writes an adapter's messages as a file of RoCE frames. "adapter capture": the captures that run.
-#include <algorithm>
-#include <cstdint>
-#include <ctime>
-#include <fmt/chrono.h>
 
+#include "base/utc_text.h"
 #include "pvrdmactl/grammar.h"
 #include "pvrdmactl/json_fields.h"
 #include "pvrdmactl/table.h"
 
 namespace pvrdma::ctl {
 namespace {
-
-constexpr std::uint64_t kYear9999 = 253'402'300'799;  // the last second that fmt can print
 
 Table capture_list(const Json& list) {
   Table table({{"ID", Align::kRight},
@@ -21,9 +16,8 @@ Table capture_list(const Json& list) {
                {"Dropped", Align::kRight},
                {"Filter"}});
   for (const Json& each : list) {
-    const auto since = static_cast<std::time_t>(std::min(number_at(each, "started_s"), kYear9999));
     table.add({digits_at(each, "id"), text_at(each, "adapter"),
-               fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(since)), digits_at(each, "sent_bytes"),
+               utc_text(number_at(each, "started_s"), TimeUnit::kSeconds), digits_at(each, "sent_bytes"),
                digits_at(each, "dropped"), or_dash(text_at(each, "filter"))});
   }
   return table;

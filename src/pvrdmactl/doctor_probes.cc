@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "base/fd.h"
+#include "base/peer.h"
 #include "base/unix_listener.h"
 #include "pvrdmactl/program_output.h"
 
@@ -32,10 +33,8 @@ Listener listener_at(const std::string& path) {
   if (!client) return {errno};
   if (::connect(client.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0)
     return {errno == EAGAIN ? 0 : errno};
-  ucred listener{};
-  socklen_t size = sizeof(listener);
-  static_cast<void>(::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size));
-  return {0, listener.pid};
+  const auto listener = peer_of(client.get());
+  return {0, listener ? listener->pid : 0};
 }
 
 // Empty: they cannot be read.

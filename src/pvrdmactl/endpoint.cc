@@ -1,8 +1,9 @@
 #include "pvrdmactl/endpoint.h"
 
-#include <charconv>
 #include <fmt/core.h>
 #include <string_view>
+
+#include "base/whole_number.h"
 
 namespace pvrdma::ctl {
 namespace {
@@ -35,11 +36,9 @@ Result<Endpoint> parse_server(const std::string& server) {
   }
   Endpoint endpoint;
   endpoint.host = host;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
-  if (host.empty() || host.find_first_of("/@[]?# ") != std::string_view::npos || error != std::errc() ||
-      end != port.data() + port.size() || endpoint.port == 0) {
+  endpoint.port = whole_number<std::uint16_t>(port).value_or(0);
+  if (host.empty() || host.find_first_of("/@[]?# ") != std::string_view::npos || endpoint.port == 0)
     return refused();
-  }
   return endpoint;
 }
 

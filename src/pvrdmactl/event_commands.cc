@@ -1,13 +1,13 @@
 // "events": what happened to the daemon's objects.
 #include "pvrdmactl/event_commands.h"
 
-#include <chrono>
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "base/clean_text.h"
+#include "base/utc_text.h"
 #include "pvrdmactl/grammar.h"
+#include "pvrdmactl/guarded.h"
 #include "pvrdmactl/json_fields.h"
 #include "pvrdmactl/table.h"
 
@@ -15,10 +15,12 @@ namespace pvrdma::ctl {
 namespace {
 
 std::string event_time(const Json& event) {
-  constexpr std::uint64_t kMsPerSecond = 1000;
-  const std::uint64_t at_ms = number_at(event, "at_ms");
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(static_cast<std::time_t>(at_ms / kMsPerSecond)), at_ms % kMsPerSecond);
+  return utc_text(number_at(event, "at_ms"), TimeUnit::kMilliseconds);
+}
+
+std::string event_line(const Json& event) {
+  return fmt::format("{} {} {} {}", digits_at(event, "sequence"), event_time(event), text_at(event, "level"),
+                     text_at(event, "text"));
 }
 
 // "vm VM-01", or "daemon".
@@ -55,8 +57,8 @@ Result<void> follow_own_host(Values& values, const Ask& /*ask*/) {
 }  // namespace
 
 Result<std::string> followed_events(std::string_view lines, bool as_json) {
-  std::string text;
-  try {
+  return guarded([&]() -> Result<std::string> {
+    std::string text;
     for (std::size_t end = lines.find('\n'); end != std::string_view::npos; end = lines.find('\n')) {
       const Json told = Json::parse(lines.substr(0, end));
       lines.remove_prefix(end + 1);
@@ -64,16 +66,11 @@ Result<std::string> followed_events(std::string_view lines, bool as_json) {
       const Json& page = told.at("data");
       if (const std::string lost = lost_note(page); !lost.empty() && !as_json)
         text += fmt::format("({})\n", lost);
-      for (const Json& event : page.at("events")) {
-        text += as_json ? event.dump() + "\n"
-                        : fmt::format("{} {} {} {}\n", digits_at(event, "sequence"), event_time(event),
-                                      text_at(event, "level"), clean_text(text_at(event, "text")));
-      }
+      for (const Json& event : page.at("events"))
+        text += clean_text(as_json ? event.dump() : event_line(event)) + "\n";
     }
-  } catch (const Json::exception&) {
-    return fail("the daemon's answer is not a stream of events: is it another version?");
-  }
-  return text;
+    return text;
+  });
 }
 
 Command followed(Command command) {

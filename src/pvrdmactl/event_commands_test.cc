@@ -1,5 +1,6 @@
 #include "pvrdmactl/event_commands.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
 
@@ -33,9 +34,26 @@ TEST(FollowedEvents, JsonIsAnEventALine) {
             kEvent + "\n" + kEvent + "\n");
 }
 
+TEST(FollowedEvents, NoFieldControlsTheTerminal) {
+  std::string event = kEvent;
+  event.replace(event.find("warn"), 4, "\\u001b[2J");
+  EXPECT_EQ(followed_events(page_line(event, 0), false).value(),
+            "7 2023-11-14T22:13:20.123Z \\u001b[2J adapter VM-01: link down\n");
+}
+
+TEST(FollowedEvents, ATimeBeyondTheCalendarIsShown) {
+  std::string event = kEvent;
+  event.replace(event.find("1700000000123"), 13, "18446744073709551615");
+  EXPECT_EQ(followed_events(page_line(event, 0), false).value(),
+            "7 9999-12-31T23:59:59.999Z warn adapter VM-01: link down\n");
+}
+
 TEST(FollowedEvents, AnotherVersionIsRefused) {
-  EXPECT_FALSE(followed_events("{\"event\":\"events\",\"data\":{}}\n", false).has_value());
-  EXPECT_FALSE(followed_events("no JSON\n", false).has_value());
+  for (const char* const line : {"{\"event\":\"events\",\"data\":{}}\n", "no JSON\n"}) {
+    const auto refused = followed_events(line, false);
+    ASSERT_FALSE(refused) << line;
+    EXPECT_THAT(refused.error().message, testing::HasSubstr("are they of the same version?")) << line;
+  }
 }
 
 TEST(FollowedEvents, TheStreamBeginsWhereTheListWould) {

@@ -1,7 +1,6 @@
 #include "pvrdmactl/parser.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <fmt/core.h>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/whole_number.h"
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/help.h"
 #include "pvrdmactl/manual.h"
@@ -22,12 +22,6 @@ bool is_probability(const std::string& text) {
   const bool is_decimal = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos &&
                           std::ranges::count(text, '.') <= 1 && text != ".";
   return is_decimal && std::strtod(text.c_str(), nullptr) <= 1;
-}
-
-bool is_number(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 bool is_visible(std::string_view text) {
@@ -231,10 +225,10 @@ Result<std::string> checked_value(const Argument& argument, const std::string& v
       if (is_name(value)) return value;
       return wrong(argument, value, fmt::format("not a name: it takes {}", kNameRule));
     case Kind::kNumber:
-      if (is_number(value)) return value;
+      if (whole_number<std::uint32_t>(value)) return value;
       return wrong(argument, value, "not a number from 0 to 4294967295");
     case Kind::kMemory:
-      if (value == "all" || is_number(value)) return value;
+      if (value == "all" || whole_number<std::uint32_t>(value)) return value;
       return wrong(argument, value, "neither a number of MiB nor \"all\"");
     case Kind::kProbability:
       if (is_probability(value)) return value;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <unistd.h>
 #include <utility>
 #include <variant>
 
@@ -16,7 +15,7 @@
 #include "pvrdmad/sandbox.h"
 #include "transport/hca/rdma.h"
 #include "transport/tcp/stream.h"
-#include "vmm/vm_monitors.h"
+#include "vmm/vmm_folder.h"
 
 namespace pvrdma::daemon {
 
@@ -28,8 +27,7 @@ void remove_sockets_of_others(const control::ClusterConfig& config,
   const auto dead = remove_dead_sockets(
       config.socket_folder, cluster::kSocketSuffix,
       [&given](const std::string& path) { return given.contains(std::filesystem::path(path).stem()); });
-  for (const std::string& socket : dead)
-    ::rmdir(vmm::monitors_beside(socket).folder.c_str());  // if it is empty
+  for (const std::string& socket : dead) vmm::remove_empty_folder_beside(socket);
 }
 
 std::unique_ptr<control::Store> make_store(const control::ClusterConfig& config) {

@@ -8,16 +8,17 @@
 #include <thread>
 #include <unistd.h>
 
-#include "base/log_writer.h"
 #include "keep/fake_manager.h"
 #include "keep/memory_file.h"
 #include "pvrdmad/daemon.h"
+#include "support/log_of.h"
 #include "vfio_user/client.h"
 
 namespace pvrdma::daemon {
 namespace {
 
 namespace fs = std::filesystem;
+using pvrdma::test::log_of;
 using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
@@ -79,13 +80,6 @@ class RestartTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return true;
-  }
-  static std::string log_of(const std::function<void()>& work) {
-    log::flush(std::chrono::seconds(5));  // the lines of earlier cases
-    testing::internal::CaptureStderr();
-    work();
-    log::flush(std::chrono::seconds(5));
-    return testing::internal::GetCapturedStderr();
   }
 
   const std::string folder_ = testing::TempDir() + "restart_" + std::to_string(::getpid());

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/log_writer.h"
 #include "shard/ask.h"
+#include "support/log_of.h"
 #include "support/manual_clock.h"
 
 namespace pvrdma::shard {
@@ -220,11 +220,7 @@ class LongTurnTest : public testing::Test {
  protected:
   // The log's lines about one turn.
   std::string turn() {
-    EXPECT_TRUE(log::flush(1min));  // what earlier cases logged
-    testing::internal::CaptureStderr();
-    loop_->turn(0ms);
-    EXPECT_TRUE(log::flush(1min));
-    return testing::internal::GetCapturedStderr();
+    return test::log_of([this] { loop_->turn(0ms); });
   }
   void make_readable(const Fd& event) {
     const std::uint64_t one = 1;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/passed_descriptors.h"
+#include "base/peer.h"
 
 namespace pvrdma::standin {
 namespace {
@@ -24,11 +25,9 @@ Process::Process(Adapter& adapter, CmService& cm, Fd socket, MemoryFiles allowed
       cm_(cm),
       log_(log),
       socket_(std::move(socket)),
+      peer_(peer_of(socket_.get()).value_or(ucred{})),
       windows_(adapter.device(), allowed),
-      program_(cm.add_program()) {
-  socklen_t bytes = sizeof(peer_);
-  (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer_, &bytes);
-}
+      program_(cm.add_program()) {}
 
 bool Process::serve_one() {
   const std::span<std::byte> buffer = request_buffer();

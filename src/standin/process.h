@@ -59,7 +59,7 @@ class Process {
   CmService& cm_;
   log::LogLimiter& log_;
   const Fd socket_;
-  ucred peer_{};
+  const ucred peer_;
   bool greeted_ = false;
   MemoryWindows windows_;                         // outlive files_
   std::unordered_set<std::uint32_t> qpns_;        // of files_, outlives them

@@ -1,6 +1,5 @@
 #include "tls/certificates.h"
 
-#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "base/log_writer.h"
+#include "support/log_of.h"
 #include "tls/test_certificates.h"
 
 namespace pvrdma::tls {
@@ -18,16 +17,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-template <typename Work>
-std::string logged(Work work) {
-  constexpr Duration kPatience = std::chrono::seconds(20);
-  log::flush(kPatience);
-  ::testing::internal::CaptureStderr();
-  work();
-  EXPECT_TRUE(log::flush(kPatience));
-  return ::testing::internal::GetCapturedStderr();
-}
 
 void copy(const std::string& from, const std::string& to) {
   std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
@@ -80,7 +69,7 @@ TEST_F(CertificatesTest, NewFilesAreForNewStreamsOnly) {
   const Connection begun(*context_);
   replace(authority_.issue_as({.common_name = "new", .dns_names = {"new"}, .valid_until_s = 40 * 86400}));
 
-  EXPECT_THAT(logged([&] { certificates_.reload(); }),
+  EXPECT_THAT(test::log_of([&] { certificates_.reload(); }),
               HasSubstr("reload: [tcp] uses the certificate in " + files_.certificate +
                         " for new connections; it ends on 20"));
   const Connection after(*context_);
@@ -101,7 +90,7 @@ TEST_F(CertificatesTest, AfterABadFileTheOldOnesStay) {
   copy(files_.key, good_key);
   const auto refused = [&](const std::string& why) {
     EXPECT_THAT(
-        logged([&] { certificates_.reload(); }),
+        test::log_of([&] { certificates_.reload(); }),
         HasSubstr("error reload: [tcp] keeps its certificate, because the new files cannot be used: " + why));
     const Connection after(*context_);
     EXPECT_TRUE(after.handshake());
@@ -118,7 +107,9 @@ TEST_F(CertificatesTest, AfterABadFileTheOldOnesStay) {
 
 TEST_F(CertificatesTest, WarnsFourteenDaysBeforeTheEnd) {
   const std::uint64_t end_s = certificates_.states().at(0).not_after_s;
-  const auto said = [&](std::uint64_t now_s) { return logged([&] { certificates_.warn_of_end(now_s); }); };
+  const auto said = [&](std::uint64_t now_s) {
+    return test::log_of([&] { certificates_.warn_of_end(now_s); });
+  };
   EXPECT_THAT(said(end_s - 15 * 86400), IsEmpty());
   EXPECT_THAT(said(end_s - 13 * 86400),
               HasSubstr("warning [tcp] the certificate in " + files_.certificate + " ends on 20"));
@@ -126,8 +117,8 @@ TEST_F(CertificatesTest, WarnsFourteenDaysBeforeTheEnd) {
 }
 
 TEST(CertificatesOfNoUse, AreNothingToReload) {
-  EXPECT_THAT(logged([] { Certificates().reload(); }), HasSubstr("this daemon uses no certificates"));
-  EXPECT_THAT(logged([] { Certificates().warn_of_end(0); }), Not(HasSubstr("certificate")));
+  EXPECT_THAT(test::log_of([] { Certificates().reload(); }), HasSubstr("this daemon uses no certificates"));
+  EXPECT_THAT(test::log_of([] { Certificates().warn_of_end(0); }), Not(HasSubstr("certificate")));
 }
 
 }  // namespace

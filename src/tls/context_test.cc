@@ -1,7 +1,6 @@
 // The errors of contexts for files that they cannot use.
 #include "tls/context.h"
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -9,13 +8,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "base/log_writer.h"
+#include "support/log_of.h"
 #include "tls/test_certificates.h"
 
 namespace pvrdma::tls {
 namespace {
-
-constexpr Duration kLogPatience = std::chrono::seconds(10);
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -69,11 +66,7 @@ TEST_F(ContextTest, WarnsOfAKeyThatEveryoneMayReadAndOfAnOldCertificate) {
   const Files open =
       certificates_.issue_as({.common_name = "old", .valid_from_s = -200, .valid_until_s = -100});
   const auto warnings = [](const auto& create) {
-    log::flush(kLogPatience);
-    ::testing::internal::CaptureStderr();
-    EXPECT_TRUE(create().has_value());
-    EXPECT_TRUE(log::flush(kLogPatience));
-    return ::testing::internal::GetCapturedStderr();
+    return test::log_of([&create] { EXPECT_TRUE(create().has_value()); });
   };
   EXPECT_THAT(warnings([&] { return Context::mutual(a_); }), IsEmpty());
   EXPECT_THAT(warnings([&] { return Context::server_only(a_.certificate, a_.key); }), IsEmpty());

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/log_writer.h"
+#include "support/log_of.h"
 #include "support/open_fds.h"
 #include "vfio_user/server_fixture.h"
 
@@ -195,15 +196,13 @@ TEST_F(ServerTest, AClientThatNeverAgreedIsNoNewsToTheDevice) {
 
 TEST_F(ServerTest, OneLogLinePerBrokenSession) {
   auto server = listen();
-  log::flush(kLogPatience);
-  testing::internal::CaptureStderr();
-  RawPeer peer = connect();
-  server->on_listen_ready();
-  peer.send(message(1, Command::kReset));
-  run(*server);
-  run(*server);
-  EXPECT_TRUE(log::flush(kLogPatience));
-  const std::string text = testing::internal::GetCapturedStderr();
+  const std::string text = test::log_of([&] {
+    RawPeer peer = connect();
+    server->on_listen_ready();
+    peer.send(message(1, Command::kReset));
+    run(*server);
+    run(*server);
+  });
   EXPECT_EQ(std::ranges::count(text, '\n'), 1);
   EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("DEVICE_RESET message that comes before VERSION")));
 }
@@ -213,18 +212,16 @@ TEST_F(ServerTest, PostedWritesThatNeedRepliesAreReportedOncePerSession) {
   for (const std::uint32_t awaited : {1u, 0u}) {
     device_.awaited_region = awaited;
     RawPeer peer = connect_and_agree(*server);
-    log::flush(kLogPatience);
-    testing::internal::CaptureStderr();
     const auto write_to = [&](std::uint32_t region) {
       peer.send(message(1, Command::kRegionWrite,
                         bytes_of(wire::RegionAccess{0, region, 4}, std::uint32_t{0}), 0x10));
       run(*server);
     };
-    write_to(2);
-    write_to(1 - awaited);
-    for (int i = 0; i < 3; ++i) write_to(awaited);
-    EXPECT_TRUE(log::flush(kLogPatience));
-    const std::string text = testing::internal::GetCapturedStderr();
+    const std::string text = test::log_of([&] {
+      write_to(2);
+      write_to(1 - awaited);
+      for (int i = 0; i < 3; ++i) write_to(awaited);
+    });
     EXPECT_EQ(std::ranges::count(text, '\n'), 1);
     EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("region " + std::to_string(awaited)),
                             HasSubstr("x-no-posted-writes")));
@@ -284,15 +281,13 @@ TEST_F(ServerTest, SpeculativeCallsDoNothing) {
 
 TEST_F(ServerTest, AClientThatComesAndGoesInALoopWritesFewLines) {
   auto server = listen();
-  log::flush(kLogPatience);
-  testing::internal::CaptureStderr();
-  for (int i = 0; i < 200; ++i) {
-    RawPeer peer = connect_and_agree(*server);
-    peer.send(message(1, Command::kReset, Bytes(3)));
-    run(*server);
-  }
-  EXPECT_TRUE(log::flush(kLogPatience));
-  const std::string text = testing::internal::GetCapturedStderr();
+  const std::string text = test::log_of([&] {
+    for (int i = 0; i < 200; ++i) {
+      RawPeer peer = connect_and_agree(*server);
+      peer.send(message(1, Command::kReset, Bytes(3)));
+      run(*server);
+    }
+  });
   EXPECT_THAT(text, HasSubstr("ended the client's session"));
   EXPECT_LE(std::ranges::count(text, '\n'), 100) << "400 without a limit";
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/passed_descriptors.h"
+#include "base/peer.h"
 #include "base/unix_client.h"
 #include "base/unix_listener.h"
 
@@ -52,9 +53,7 @@ Result<std::unique_ptr<Monitor>> Monitor::connect(const std::string& path, Insta
 }
 
 Result<void> Monitor::agree() {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) pid_ = peer.pid;
+  if (const auto peer = peer_of(socket_.get())) pid_ = peer->pid;
   const auto greeting = read_line(Instant::now() + kPatience);
   if (!greeting && greeting.error().code == ETIMEDOUT) {
     return give_up(ETIMEDOUT,

@@ -88,6 +88,10 @@ int make_folder(const std::string& path, uid_t user) {
 
 }  // namespace
 
+void remove_empty_folder_beside(const std::string& socket) {
+  ::rmdir(monitors_beside(socket).folder.c_str());
+}
+
 Result<std::unique_ptr<VmmFolder>> VmmFolder::make(std::string path, const SocketOwner& owner) {
   const std::string name = fmt::format("the folder {} of the VM's QEMU", path);
   switch (const int code = make_folder(path, owner.user.value_or(::geteuid())); code) {

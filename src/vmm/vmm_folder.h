@@ -17,6 +17,10 @@
 
 namespace pvrdma::vmm {
 
+// Removes the VmmFolder of the adapter with this socket if it is empty, after the daemon that made it has
+// died.
+void remove_empty_folder_beside(const std::string& socket);
+
 class VmmFolder {
  public:
   // Makes the folder for `owner`'s user; for the members of its group if it has no user; for this process's

@@ -70,7 +70,7 @@ struct TotalBudgets {
   std::uint64_t registered_mib = 1048576;
   std::uint64_t rings_mib = 65536;
   std::uint64_t mapped_mib = 16777216;
-  std::uint64_t native_connections = 4096;  // each takes about 1 KiB of every shard
+  std::uint64_t native_connections = 4096;  // each takes about 1 KiB if there are RoCE links
   friend bool operator==(const TotalBudgets&, const TotalBudgets&) = default;
 };
 

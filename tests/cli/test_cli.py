@@ -413,7 +413,7 @@ def test_adapter_get_shows_use_and_limit_of_each_budget(tmp_path: Path) -> None:
         assert "   Budget qps: 0 of 64\n" in text
         assert "   Budget mapped_mib: 0 of 4096\n" in text
         assert "   Budget commands_per_s: 0 of 20000\n" in text
-        metrics = metrics_of(daemon)
+        metrics = got(daemon, "/metrics")
         assert 'pvrdma_adapter_budget_limit{adapter="VM-01",budget="qps"} 100\n' in metrics
         assert 'pvrdma_budget_limit{budget="qps"} 500\n' in metrics
         assert 'pvrdma_adapter_budget_refusals_total{adapter="VM-01",budget="qps"} 0\n' in metrics
@@ -510,11 +510,12 @@ def test_web_pages_get_nothing(daemon: Daemon) -> None:
     assert status(put + "Content-Type: application/json\r\n\r\n" + '{"up": false}') == 200
 
 
-def metrics_of(daemon: Daemon) -> str:
+def got(daemon: Daemon, path: str) -> str:
+    """The answer of the API to a GET."""
     connection = http.client.HTTPConnection("localhost")
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(daemon.api))
-    connection.request("GET", "/metrics")
+    connection.request("GET", path)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -523,7 +524,7 @@ def metrics_of(daemon: Daemon) -> str:
 
 
 def test_metrics(daemon: Daemon) -> None:
-    text = metrics_of(daemon)
+    text = got(daemon, "/metrics")
     assert 'pvrdma_adapter_state{adapter="VM-01",state="off"} 1\n' in text
     assert "# TYPE pvrdma_verbs_tx_bytes_total counter\n" in text
 

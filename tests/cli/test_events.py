@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streams import only_host, pvrdmactl
-from test_cli import GUARD_S, Daemon
+from test_cli import GUARD_S, Daemon, got
 
 
 @pytest.fixture
@@ -46,6 +46,16 @@ def test_the_daemon_tells_what_happened_and_who_did_it(daemon: Daemon) -> None:
     assert code == 0
     for event in (*links, edit):
         assert event["text"] in log, "the log has the same sentence"
+
+
+def test_without_a_number_the_newest_events_come(daemon: Daemon) -> None:
+    assert daemon.ctl("adapter", "set", "VM-01", "--link", "down").returncode == 0
+    assert daemon.ctl("adapter", "set", "VM-01", "--link", "up").returncode == 0
+    page = json.loads(got(daemon, "/v1/events?limit=2"))
+    assert page["events"][1]["sequence"] == page["last"]
+    earlier = [event for event in daemon.ctl_json("events")["events"] if event["sequence"] <= page["last"]]
+    assert len(earlier) > 2, "pvrdmactl shows all"
+    assert page["events"] == earlier[-2:]
 
 
 def test_the_table_names_the_object(daemon: Daemon) -> None:

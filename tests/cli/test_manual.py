@@ -5,6 +5,7 @@ Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... /usr/bin/python3 -m pyte
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fake_api import ROOT
-from test_cli import running_daemon
+from test_cli import adapter, got, running_daemon
 
 PAGES = ROOT / "docs/man"
 MAC = re.compile(r"52:54:00(:[0-9a-f]{2}){3}")
@@ -43,6 +44,31 @@ def test_the_example_of_a_vm_is_what_the_commands_print(folder: Path) -> None:
             printed += f"$ {line}\n" + (done.stdout if command == line else "")
             assert silenced == ""
     assert MAC.sub("MAC", printed).replace(f"{folder}/", "/run/pvrdma/") == MAC.sub("MAC", block)
+
+
+def listed_requests(page: str) -> set[str]:
+    """The requests of a page's list of the API: "GET /v1/hosts/{}"."""
+    requests = set()
+    for line in page.splitlines():
+        text, glued = "", True
+        for word in line.removeprefix(".It ").split():
+            if word in ("Ar", "Cm", "Op", "Ns"):
+                glued = glued or word == "Ns"
+                continue
+            text += word if glued else f" {word}"
+            glued = False
+        for methods, path in re.findall(r"((?:[A-Z]+ ?, )*[A-Z]+) (/v1/[^ ?]*|/metrics)", text):
+            requests |= {f"{method} {re.sub('/[A-Z]+', '/{}', path)}" for method in re.split(r" ?, ", methods)}
+    return requests
+
+
+def test_the_list_of_the_api_is_complete(folder: Path) -> None:
+    api = (PAGES / "pvrdmad.8").read_text(encoding="utf-8").split("\n.Sh API\n")[1].split("\n.Sh ")[0]
+    with running_daemon(folder, adapter(folder, 1)) as daemon:
+        paths = json.loads(got(daemon, "/openapi.json"))["paths"]
+    served = {f"{method.upper()} {re.sub(r'{[^}]*}', '{}', path)}" for path, operations in paths.items() for method in operations
+              if path.startswith("/v1/") or path == "/metrics"}
+    assert listed_requests(api) == served
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.iterdir()), ids=lambda page: page.name)

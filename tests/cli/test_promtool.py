@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import GUARD_S, adapter, metrics_of, running_daemon
+from test_cli import GUARD_S, adapter, got, running_daemon
 from test_doctor import member
 from test_read_token import api
 
@@ -60,7 +60,7 @@ def test_promtool_accepts_each_metric_of_the_table() -> None:
 def test_promtool_accepts_what_a_daemon_answers(folder: Path) -> None:
     table, _ = api(folder)
     with running_daemon(folder, adapter(folder, 1) + member(folder) + table) as daemon:
-        text = metrics_of(daemon)
+        text = got(daemon, "/metrics")
     assert "pvrdma_store_connected 1\n" in text and text.count("# HELP") > 100
     assert promtool("check", "metrics", text=text) == (0, "")
 

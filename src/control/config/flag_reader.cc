@@ -1,8 +1,8 @@
-#include <charconv>
 #include <fmt/core.h>
 #include <type_traits>
 #include <utility>
 
+#include "base/whole_number.h"
 #include "control/config/section.h"
 #include "control/config/tables.h"
 
@@ -23,9 +23,7 @@ bool takes_number(std::string_view key) {
 
 // A text that is not a number stays a text, and the rules judge it.
 schema::ParsedJson number_or_text(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc{} && end == text.data() + text.size()) return number;
+  if (const auto number = whole_number<std::int64_t>(text)) return *number;
   return text;
 }
 

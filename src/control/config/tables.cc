@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fmt/format.h>
 #include <fstream>
 #include <set>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/cores.h"
+#include "base/whole_number.h"
 #include "vocabulary/name.h"
 
 namespace pvrdma::control {
@@ -25,17 +25,12 @@ constexpr std::size_t kInterfaceCharsMax = 15;
 std::optional<Listen> parse_listen(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return std::nullopt;
-  const std::string port_text = text.substr(colon + 1);
   std::string host = text.substr(0, colon);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   const auto address = IpAddress::parse(host);
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-  if (!address || address->is_v6() != bracketed || error != std::errc{} || port == 0 ||
-      end != port_text.data() + port_text.size()) {
-    return std::nullopt;
-  }
+  const std::uint16_t port = whole_number<std::uint16_t>(text.substr(colon + 1)).value_or(0);
+  if (!address || address->is_v6() != bracketed || port == 0) return std::nullopt;
   return Listen{*address, port};
 }
 

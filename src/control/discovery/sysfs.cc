@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <system_error>
+
+#include "base/whole_number.h"
 
 namespace pvrdma::control {
 namespace {
@@ -43,11 +44,7 @@ std::string Sysfs::text(const std::string& path) const {
 }
 
 std::optional<std::uint64_t> Sysfs::number(const std::string& path) const {
-  const std::string digits = text(path);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return whole_number<std::uint64_t>(text(path));
 }
 
 std::vector<std::string> Sysfs::list(const std::string& path) const {

@@ -1,7 +1,6 @@
 #include "control/model/values.h"
 
-#include <charconv>
-#include <system_error>
+#include "base/whole_number.h"
 
 namespace pvrdma::control {
 namespace {
@@ -32,10 +31,8 @@ std::optional<DvsVersion> parse_dvs_version(std::string_view text) {
 
 std::optional<std::uint32_t> parse_decimal(std::string_view text, std::uint32_t max) {
   if (text.empty() || (text.size() > 1 && text.front() == '0')) return std::nullopt;
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number > max) return std::nullopt;
-  return number;
+  const auto number = whole_number<std::uint32_t>(text);
+  return number && *number <= max ? number : std::nullopt;
 }
 
 }  // namespace pvrdma::control

@@ -37,6 +37,12 @@ struct Base {
   std::set<std::string> unreadable;
 };
 
+// What an edit does to a base.
+struct Plan {
+  Transaction transaction;
+  Inventory next;  // with the next revision
+};
+
 enum class Tried : std::uint8_t { kNothingToDo, kCommitted, kConflict };
 
 // The id for a cluster that has no id yet; not 0.
@@ -199,8 +205,7 @@ struct Plane::Impl final : StoreObserver {
     Base base = base_of(mirror_);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       lock.unlock();
-      auto tried = try_edit(edit, base);
-      if (tried && *tried == Tried::kCommitted && committed) committed();
+      auto tried = try_edit(edit, base, committed);
       lock.lock();
       if (!tried) return Failure(std::move(tried).error());
       if (*tried == Tried::kNothingToDo) return {};
@@ -221,8 +226,8 @@ struct Plane::Impl final : StoreObserver {
                             store_->description(), kAttempts));
   }
 
-  // Runs the edit on the base. Returns what makes its result the next revision; nullopt: it changes nothing.
-  Result<std::optional<Transaction>> plan(const Edit& edit, const Base& base) {
+  // Runs the edit on the base. nullopt: it changes nothing.
+  Result<std::optional<Plan>> plan(const Edit& edit, const Base& base) {
     Inventory next = *base.inventory;
     const std::uint64_t cluster_id = next.cluster_id == 0 ? random_id() : next.cluster_id;
     next.cluster_id = cluster_id;
@@ -242,16 +247,18 @@ struct Plane::Impl final : StoreObserver {
                                 store_->description(), change.key));
       }
     }
-    return transaction;
+    return Plan{std::move(transaction), std::move(next)};
   }
 
-  Result<Tried> try_edit(const Edit& edit, const Base& base) {
+  Result<Tried> try_edit(const Edit& edit, const Base& base, const Committed& committed) {
     auto planned = plan(edit, base);
     if (!planned) return Failure(std::move(planned).error());
     if (!*planned) return Tried::kNothingToDo;
-    auto committed = store_->commit(**planned);
-    if (!committed) return Failure(std::move(committed).error());
-    return *committed == Commit::kCommitted ? Tried::kCommitted : Tried::kConflict;
+    auto done = store_->commit((*planned)->transaction);
+    if (!done) return Failure(std::move(done).error());
+    if (*done != Commit::kCommitted) return Tried::kConflict;
+    if (committed) committed(*base.inventory, (*planned)->next);
+    return Tried::kCommitted;
   }
 
   Result<void> wait_for_notice(std::uint64_t revision, std::unique_lock<std::mutex>& lock) {

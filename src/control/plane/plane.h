@@ -49,7 +49,7 @@ class PlaneObserver {
 class Plane {
  public:
   using Edit = std::function<Result<void>(Inventory&)>;
-  using Committed = std::function<void()>;
+  using Committed = std::function<void(const Inventory& before, const Inventory& after)>;
   using StopAsked = std::function<bool()>;
 
   // `host` is this host's name. Starts `store`. `observer` is borrowed and may be null. Waits at most
@@ -72,8 +72,8 @@ class Plane {
   // on the newer inventory, a bounded number of times. On return inventory() has the change. Errors: the
   // edit's own; those of Store::commit(); kConflict: the edit changes a record that this version does not
   // understand; kUnavailable: the store cannot be reached, or other edits came first too often.
-  // `committed` is called once the store has the change, also if edit() fails afterwards because the store's
-  // notice of it is late. It is not called for an edit that changes nothing. It must not edit.
+  // `committed` is called once, when the store has the change, also if edit() fails afterwards because the
+  // store's notice of it is late. It is not called for an edit that changes nothing. It must not edit.
   Result<void> edit(const Edit& edit, const Committed& committed = nullptr);
   // Runs `edit` on a copy of the inventory, and commits nothing. Errors: as edit() would have them now.
   Result<void> rehearse(const Edit& edit);

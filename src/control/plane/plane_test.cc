@@ -135,13 +135,19 @@ TEST_F(PlaneTest, TriesAgainOnWhatAFasterHostMade) {
   const Member slow(cluster_);
   const Member fast(cluster_, nullptr, "esx-02");
   int runs = 0;
-  ASSERT_TRUE(slow.plane->edit([&](Inventory& inventory) {
-    if (++runs == 1) {
-      EXPECT_TRUE(fast.plane->edit(add_host("esx-02")));
-    }
-    return edits::add_host(inventory, "esx-01");
-  }));
+  std::vector<std::pair<std::size_t, std::size_t>> told;  // hosts before and after
+  ASSERT_TRUE(slow.plane->edit(
+      [&](Inventory& inventory) {
+        if (++runs == 1) {
+          EXPECT_TRUE(fast.plane->edit(add_host("esx-02")));
+        }
+        return edits::add_host(inventory, "esx-01");
+      },
+      [&told](const Inventory& before, const Inventory& after) {
+        told.emplace_back(before.hosts.size(), after.hosts.size());
+      }));
   EXPECT_EQ(runs, 2);
+  EXPECT_EQ(told, (std::vector<std::pair<std::size_t, std::size_t>>{{1, 2}}));
   EXPECT_EQ(slow.plane->store_state().conflicts, 1U);
   for (const Member* member : {&slow, &fast}) {
     EXPECT_TRUE(member->plane->inventory()->hosts.contains("esx-01"));

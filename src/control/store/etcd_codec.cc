@@ -1,12 +1,12 @@
 #include "control/store/etcd_codec.h"
 
 #include <cerrno>
-#include <charconv>
 #include <fmt/core.h>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/whole_number.h"
 #include "control/store/base64.h"
 
 namespace pvrdma::control::etcd {
@@ -63,11 +63,7 @@ std::optional<Int> number(const Json& object, const char* name) {
   if (member == nullptr) return Int{0};
   if (member->is_number_integer()) return member->get<Int>();
   if (!member->is_string()) return std::nullopt;
-  const auto& text = member->get_ref<const std::string&>();
-  Int value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return whole_number<Int>(member->get_ref<const std::string&>());
 }
 
 std::optional<std::string> bytes(const Json& object, const char* name) {
