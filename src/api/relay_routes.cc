@@ -16,10 +16,10 @@ namespace {
 constexpr std::string_view kRoot = "/v1";
 
 // Each is a GET of JSON. Below "/v1/hosts/{host}" it is that host's.
-constexpr std::array<std::string_view, 15> kOfHost{
-    "/v1/version", "/v1/process", "/v1/adapters", "/v1/adapters/{adapter}", "/v1/qps",
-    "/v1/stats",   "/v1/paths",   "/v1/budgets",  "/v1/captures",           "/v1/faults",
-    "/v1/events",  "/v1/cluster", "/v1/motions",  "/v1/vms/{vm}/motion",    "/v1/vms/{vm}/qemu-args"};
+constexpr std::array<std::string_view, 16> kOfHost{
+    "/v1/version", "/v1/process", "/v1/adapters",        "/v1/adapters/{adapter}", "/v1/qps",    "/v1/stats",
+    "/v1/paths",   "/v1/shards",  "/v1/budgets",         "/v1/captures",           "/v1/faults", "/v1/events",
+    "/v1/cluster", "/v1/motions", "/v1/vms/{vm}/motion", "/v1/vms/{vm}/qemu-args"};
 // "/v1/hosts/{host}/rdma/{device}/stats" asks it of another host.
 constexpr std::string_view kRdmaStats = "/v1/hosts/self/rdma/{device}/stats";
 

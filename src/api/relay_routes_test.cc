@@ -90,7 +90,7 @@ TEST_F(RelayRoutesTest, EachAnswerIsJsonAndNoStream) {
     EXPECT_FALSE(route.streams) << route.path;
     EXPECT_NE(route.answer, nullptr) << route.path;
   }
-  EXPECT_EQ(relayed, 15U);
+  EXPECT_EQ(relayed, 16U);
 }
 
 TEST(RelayRoutesAloneTest, ADaemonAloneHasNone) {

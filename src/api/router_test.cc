@@ -200,6 +200,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/hosts/{host}/qps",
     "GET /v1/hosts/{host}/stats",
     "GET /v1/hosts/{host}/paths",
+    "GET /v1/hosts/{host}/shards",
     "GET /v1/hosts/{host}/budgets",
     "GET /v1/hosts/{host}/captures",
     "GET /v1/hosts/{host}/faults",

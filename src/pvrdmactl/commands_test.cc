@@ -207,6 +207,7 @@ TEST(ReadsOfAnotherHost, Ask) {
   EXPECT_EQ(asked("-H esx-02 qp list --adapter VM-01"), "GET /v1/hosts/esx-02/qps?adapter=VM-01");
   EXPECT_EQ(asked("path list --host esx-02"), "GET /v1/hosts/esx-02/paths");
   EXPECT_EQ(asked("stats --host esx-02"), "GET /v1/hosts/esx-02/stats");
+  EXPECT_EQ(asked("system shard list --host esx-02"), "GET /v1/hosts/esx-02/shards");
   EXPECT_EQ(asked("adapter budget list --host esx-02"), "GET /v1/hosts/esx-02/budgets");
   EXPECT_EQ(asked("adapter capture list --host esx-02"), "GET /v1/hosts/esx-02/captures");
   EXPECT_EQ(asked("fault list --host esx-02"), "GET /v1/hosts/esx-02/faults");

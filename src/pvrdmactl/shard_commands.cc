@@ -41,6 +41,7 @@ Section shard_commands() {
   return {.namespaces = {{"system shard", "threads that serve the adapters"}},
           .commands = {{.words = "system shard list",
                         .help = "list the threads that serve this host's adapters",
+                        .arguments = {other_host()},
                         .path = "/v1/shards",
                         .table = shard_list}}};
 }
