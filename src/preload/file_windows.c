@@ -47,7 +47,8 @@ static int copy_of(int fd, const struct mapping* mapping, struct stat* status) {
 
 // Returns a new descriptor of the file by one that the program has, or -1.
 static int copy_open(const struct mapping* mapping, struct stat* status) {
-  const int folder = raw_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  // Not /proc/self: that is the first thread, which has no descriptors any more if it has ended.
+  const int folder = raw_openat(AT_FDCWD, "/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (folder < 0) return -1;
   int found = -1;
   _Alignas(struct dirent64) char entries[kEntriesBytes];

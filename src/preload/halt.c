@@ -5,7 +5,9 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "preload/pool.h"
@@ -72,11 +74,27 @@ static bool was_called(const struct called* called, int id) {
   return false;
 }
 
+// A process's first thread stays in the list of threads, as a zombie, when it has ended before the others.
+static bool first_thread_has_ended(int process) {
+  char text[512];
+  snprintf(text, sizeof text, "/proc/self/task/%d/stat", process);
+  const int fd = raw_openat(AT_FDCWD, text, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const ssize_t got = raw_read(fd, text, sizeof text - 1);
+  raw_close(fd);
+  if (got <= 0) return false;
+  text[got] = '\0';
+  const char* const name_end = strrchr(text, ')');  // the program's name may have anything else
+  return name_end != NULL && strncmp(name_end, ") Z", 3) == 0;
+}
+
 // The list of threads is no snapshot: it may leave out some when one ends. The number of threads is in the folder's count
 // of links. Returns -1 if it is not known.
-static int count_others(int folder) {
+static int count_others(int folder, int process) {
   struct stat status;
-  return raw_fstat(folder, &status) == 0 ? (int)status.st_nlink - 3 : -1;  // the folder's own two, and this thread
+  if (raw_fstat(folder, &status) != 0) return -1;
+  const int others = (int)status.st_nlink - 3;  // the folder's own two, and this thread
+  return first_thread_has_ended(process) ? others - 1 : others;
 }
 
 // Calls each thread that was not called yet. Returns how many other threads there are, or -1.
@@ -104,7 +122,7 @@ static int call_threads(int signal_number, struct called* called, bool* found_ne
     }
     if (got < 0) break;
   }
-  const int others = got < 0 ? -1 : count_others(folder);
+  const int others = got < 0 ? -1 : count_others(folder, process);
   raw_close(folder);
   return others;
 }

@@ -58,7 +58,8 @@ bool parse_mapping(const char* line, struct mapping* mapping) {
 
 int visit_mappings(uintptr_t start, uintptr_t end, bool (*visit)(const struct mapping*, void*),
                    void* context) {
-  const int fd = raw_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+  // Not /proc/self: that is the first thread, which has no mappings any more if it has ended.
+  const int fd = raw_openat(AT_FDCWD, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return errno;
   char text[8192];  // the kernel gives whole lines only; one line is at most a page and a path
   size_t filled = 0;

@@ -1,4 +1,4 @@
-// The process's mappings, read from /proc/self/maps each time.
+// The process's mappings, read from /proc/thread-self/maps each time.
 //
 // A remembered table would be wrong: programs unmap and map again at the same address without this library
 // noticing. Thread: any.

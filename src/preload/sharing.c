@@ -237,15 +237,24 @@ void unshare_all(void) {
   if (parts.list != NULL) drop_parts(&parts);
 }
 
-static bool find_shared(const struct mapping* mapping, void* found) {
-  *(bool*)found = memory_is_mapped_by(mapping);
-  return !*(bool*)found;
+// What the mappings below and at an address are.
+struct surroundings {
+  uintptr_t here;
+  bool is_mapped;  // a mapping contains the address
+  bool is_shared;
+};
+
+static bool look_around(const struct mapping* mapping, void* context) {
+  struct surroundings* const found = context;
+  if (found->here >= mapping->start && found->here < mapping->end) found->is_mapped = true;
+  found->is_shared = memory_is_mapped_by(mapping);
+  return !found->is_shared;
 }
 
 bool stack_is_shared(void) {
   if (memory_fd() < 0) return false;
   const uintptr_t below = 65536;  // what fork() and its handlers may use
-  const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-  bool found = false;
-  return visit_mappings(here - below, here + 1, find_shared, &found) != 0 || found;
+  struct surroundings found = {.here = (uintptr_t)__builtin_frame_address(0)};
+  if (visit_mappings(found.here - below, found.here + 1, look_around, &found) != 0) return true;
+  return found.is_shared || !found.is_mapped;
 }

@@ -20,8 +20,9 @@
 //     EFAULT           runs that leave their window, or do not add up to the buffers that the command names
 //     EOPNOTSUPP       a uverbs command that the stand-in does not know
 //     ENOSYS           an rdma_cm command that the stand-in does not know
-//     EMFILE           the process has its maximum of files, channels or memory windows
-//     ENOMEM           the device's or the adapter's budget is used up
+//     EMFILE           the process has its maximum of files or windows, the file its maximum of channels, or
+//                      the stand-in no free descriptor
+//     ENOMEM           the process has its maximum of ids, or the device's or the adapter's budget is used up
 //     EIO              the daemon or the adapter is gone; it stays so
 //
 // Channels of completion and asynchronous events are SOCK_SEQPACKET sockets, too. The stand-in writes one
@@ -55,7 +56,7 @@ enum {
 // `type` of a request. What a request uses of the header is listed with it; the rest is zero.
 enum pvrdma_wire_type {
   // The first request of a connection, and only that. value0: PVRDMA_WIRE_MAGIC, value1: PVRDMA_WIRE_VERSION.
-  // Answer: value = PVRDMA_WIRE_MAPPED or 0. The layout of this request and of its answer never changes.
+  // The layout of this request and of its answer never changes.
   PVRDMA_WIRE_HELLO = 1,
 
   // The process opened the uverbs file. Answer: file = the number to use in later requests.
@@ -79,9 +80,9 @@ enum pvrdma_wire_type {
   PVRDMA_WIRE_COMMAND = 5,
 
   // Writes the word value1 at byte value0 of the file's doorbell page, as the provider would: value0 is 0
-  // (QP),
-  // 4 (CQ) or 8 (SRQ); value1 is the object's handle and the operation's bits. When the answer comes, the
-  // device has taken it. The hook of req_notify_cq uses it, and every doorbell without PVRDMA_WIRE_MAPPED.
+  // (QP), 4 (CQ) or 8 (SRQ); value1 is the object's handle and the operation's bits. When the answer comes,
+  // the device has taken it. The library sends each ARM of a CQ, and each post of a context whose page is
+  // PVRDMA_WIRE_NO_DOORBELL. It does not send POLL, which the device need not know.
   PVRDMA_WIRE_DOORBELL = 6,
 
   // Resolves the MAC address of the GID whose bytes 0-7 are value0 and 8-15 value1, as they lie in memory.
@@ -99,11 +100,6 @@ enum pvrdma_wire_type {
   // followed by the option's value. MIGRATE_ID carries the number of an rdma_cm file where the program wrote
   // the descriptor's number. GET_EVENT answers EAGAIN if no event waits; the library waits, and asks again.
   PVRDMA_WIRE_CM_COMMAND = 10,
-};
-
-// Bits of `value` in HELLO's answer.
-enum {
-  PVRDMA_WIRE_MAPPED = 1,  // doorbell pages can be mapped
 };
 
 struct pvrdma_wire_request {

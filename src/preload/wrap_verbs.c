@@ -40,27 +40,29 @@ static int arm(struct ibv_cq* cq, int solicited_only) {
 // Of the one provider; it sets the same for each context.
 static struct ibv_context_ops provider;
 
-static int ring_qp(const struct ibv_qp* qp, uint32_t what) {
-  return uverbs_ring(qp->context->cmd_fd, PVRDMA_UAR_QP_OFFSET, (qp->handle & PVRDMA_UAR_HANDLE_MASK) | what);
+// What the provider has queued is posted, whether the device can hear of it or not: programs would look for a bad request
+// among those if a post failed now. DEVICE_FATAL tells them that the device is gone, as with mapped doorbells.
+static void ring_qp(const struct ibv_qp* qp, uint32_t what) {
+  uverbs_ring(qp->context->cmd_fd, PVRDMA_UAR_QP_OFFSET, (qp->handle & PVRDMA_UAR_HANDLE_MASK) | what);
 }
 
 static int post_send(struct ibv_qp* qp, struct ibv_send_wr* work, struct ibv_send_wr** bad) {
   const int error = provider.post_send(qp, work, bad);
-  const int ring_error = ring_qp(qp, PVRDMA_UAR_QP_SEND);  // also for what was posted before the bad one
-  return error != 0 ? error : ring_error;
+  ring_qp(qp, PVRDMA_UAR_QP_SEND);  // also for what was posted before the bad one
+  return error;
 }
 
 static int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* work, struct ibv_recv_wr** bad) {
   const int error = provider.post_recv(qp, work, bad);
-  const int ring_error = ring_qp(qp, (uint32_t)PVRDMA_UAR_QP_RECV);
-  return error != 0 ? error : ring_error;
+  ring_qp(qp, (uint32_t)PVRDMA_UAR_QP_RECV);
+  return error;
 }
 
 static int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* work, struct ibv_recv_wr** bad) {
   const int error = provider.post_srq_recv(srq, work, bad);
   const uint32_t word = (srq->handle & PVRDMA_UAR_HANDLE_MASK) | PVRDMA_UAR_SRQ_RECV;
-  const int ring_error = uverbs_ring(srq->context->cmd_fd, PVRDMA_UAR_SRQ_OFFSET, word);
-  return error != 0 ? error : ring_error;
+  uverbs_ring(srq->context->cmd_fd, PVRDMA_UAR_SRQ_OFFSET, word);
+  return error;
 }
 
 static void hook_posts(struct ibv_context_ops* ops) {
@@ -78,7 +80,9 @@ EXPORTED void verbs_set_ops(struct verbs_context* context, const struct verbs_co
   if (next == NULL) next = (__typeof__(&verbs_set_ops))find_in_libibverbs("verbs_set_ops");
   next(context, ops);
   if (context->sz != sizeof *context) {
-    log_line(true, "this libibverbs has contexts of %zu bytes instead of %zu: completion events, and trapped doorbells, may be lost",
+    log_line(true,
+             "this libibverbs has contexts of %zu bytes instead of %zu: completion events may be lost; with trapped doorbells "
+             "posts do not reach the device",
              context->sz, sizeof *context);
   } else if (is_our_context(&context->context)) {
     context->context.ops.req_notify_cq = arm;

@@ -128,7 +128,6 @@ Result<> Process::hello(const Request& request, Answer& answer) {
     return fail(EPROTONOSUPPORT, "the versions differ");
   }
   greeted_ = true;
-  answer.header.value = adapter_.is_mapped() ? PVRDMA_WIRE_MAPPED : 0;
   return {};
 }
 

@@ -49,6 +49,34 @@ class StandInTest : public ::testing::TestWithParam<DoorbellMode> {
     connect.conn_param.valid = 1;
     return static_cast<int>(program.wire.cm_command(file, RDMA_USER_CM_CMD_CONNECT, connect).header.error);
   }
+  // A new id, numbered 3, that listens at the port of these tests.
+  static std::uint32_t make_listener(const Program& program, std::uint32_t file) {
+    const std::uint32_t listener = create_id(program, file, 3);
+    rdma_ucm_bind_ip bind{};
+    bind.id = listener;
+    bind.addr = ipv4_of("0.0.0.0");
+    EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_BIND_IP, bind).header.error, 0);
+    const rdma_ucm_listen listen{.id = listener, .backlog = 4};
+    EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+    return listener;
+  }
+  // Moves the id from file `from` to file `to`.
+  static int migrate_id(const Program& program, std::uint32_t to, std::uint32_t id, std::uint32_t from) {
+    const rdma_ucm_migrate_id request{.response = 8, .id = id, .fd = from};
+    return static_cast<int>(program.wire.cm_command(to, RDMA_USER_CM_CMD_MIGRATE_ID, request).header.error);
+  }
+  static int close_cm_file(const Program& program, std::uint32_t file) {
+    return static_cast<int>(
+        program.wire.call({.type = PVRDMA_WIRE_CLOSE_CM_FILE, .file = file}).header.error);
+  }
+  static int destroy_id(const Program& program, std::uint32_t file, std::uint32_t id) {
+    const rdma_ucm_destroy_id request{.response = 8, .id = id, .reserved = 0};
+    return static_cast<int>(program.wire.cm_command(file, RDMA_USER_CM_CMD_DESTROY_ID, request).header.error);
+  }
+  static bool is_readable(const Fd& descriptor, int timeout_ms = 0) {
+    pollfd waiting{descriptor.get(), POLLIN, 0};
+    return ::poll(&waiting, 1, timeout_ms) == 1;
+  }
   // Nothing: no event waits.
   static std::optional<rdma_ucm_event_resp> connection_event(const Program& program, std::uint32_t file) {
     const auto reply =
@@ -70,6 +98,32 @@ class StandInTest : public ::testing::TestWithParam<DoorbellMode> {
   static void resolve_route(const Program& program, std::uint32_t file, std::uint32_t id) {
     const rdma_ucm_resolve_route resolve{.id = id, .timeout_ms = 1000};
     EXPECT_EQ(program.wire.cm_command(file, RDMA_USER_CM_CMD_RESOLVE_ROUTE, resolve).header.error, 0);
+  }
+
+  // Makes a listener of `file`, and a client of another file, whose request is the one event that waits.
+  static std::uint32_t make_listener_with_request(Program& program, const WireClient::Reply& file) {
+    const std::uint32_t listener = make_listener(program, file.header.file);
+    const std::uint32_t client_file = program.wire.open_cm_file();
+    const std::uint32_t client = create_id(program, client_file, 1);
+    resolve_address(program, client_file, client, "10.99.0.1");
+    resolve_route(program, client_file, client);
+    const auto qp = program.create_qp(program.create_cq().handle);
+    EXPECT_EQ(connect_id(program, client_file, client, qp.qpn), 0);
+    EXPECT_TRUE(is_readable(file.fds.at(0), 10'000)) << "the request does not come";
+    return listener;
+  }
+  // The request is the file's one event, and nothing else makes the file readable.
+  static void expect_one_request(const Program& program, const WireClient::Reply& file) {
+    EXPECT_TRUE(is_readable(file.fds.at(0)));
+    const auto event = connection_event(program, file.header.file);
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event, standin::kCmConnectRequest);
+    EXPECT_EQ(event->uid, 3u);
+    expect_no_event(program, file);
+  }
+  static void expect_no_event(const Program& program, const WireClient::Reply& file) {
+    EXPECT_FALSE(is_readable(file.fds.at(0)));
+    EXPECT_FALSE(connection_event(program, file.header.file));
   }
 
   // Waits until the adapter has no objects any more but the stand-in's own, those of queue pair 1.
@@ -166,14 +220,64 @@ TEST_P(StandInTest, RefusesIdsOfAnotherFile) {
   const std::uint32_t id = create_id(owner, file, 1);
   const rdma_ucm_listen listen{.id = id, .backlog = 1};
   const std::uint32_t second = owner.wire.open_cm_file();
-  EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_LISTEN, listen).header.error, ENOENT);
+  EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_LISTEN, listen).header.error, EINVAL);
   const std::uint32_t foreign = other.wire.open_cm_file();
-  EXPECT_EQ(other.wire.cm_command(foreign, RDMA_USER_CM_CMD_LISTEN, listen).header.error, ENOENT);
-  const rdma_ucm_migrate_id migrate{.response = 8, .id = id, .fd = file};
-  EXPECT_EQ(other.wire.cm_command(foreign, RDMA_USER_CM_CMD_MIGRATE_ID, migrate).header.error, ENOENT)
-      << "the number means a file of the caller";
-  EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_MIGRATE_ID, migrate).header.error, 0);
+  EXPECT_EQ(other.wire.cm_command(foreign, RDMA_USER_CM_CMD_LISTEN, listen).header.error, EINVAL);
+  const rdma_ucm_listen of_nobody{.id = id + 1, .backlog = 1};
+  EXPECT_EQ(owner.wire.cm_command(file, RDMA_USER_CM_CMD_LISTEN, of_nobody).header.error, ENOENT);
+  EXPECT_EQ(migrate_id(other, foreign, id, file), EINVAL) << "the number means a file of the caller";
+  EXPECT_EQ(migrate_id(owner, second, id + 1, file), ENOENT) << "nobody has it";
+  EXPECT_EQ(migrate_id(owner, second, id, file), 0);
   EXPECT_EQ(owner.wire.cm_command(second, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+}
+
+TEST_P(StandInTest, RequestThatWaitsMovesWithItsListener) {
+  Program program(standin_.folder());
+  const auto before = program.wire.open_cm_descriptor();
+  const auto after = program.wire.open_cm_descriptor();
+  const std::uint32_t listener = make_listener_with_request(program, before);
+  EXPECT_EQ(migrate_id(program, after.header.file, listener, before.header.file), 0);
+  expect_no_event(program, before);
+  EXPECT_EQ(destroy_id(program, before.header.file, listener), EINVAL) << "it is the other file's now";
+  EXPECT_EQ(close_cm_file(program, before.header.file), 0);
+  expect_one_request(program, after);
+}
+
+TEST_P(StandInTest, RequestThatHasMovedGoesWithItsListener) {
+  Program program(standin_.folder());
+  const auto before = program.wire.open_cm_descriptor();
+  const auto after = program.wire.open_cm_descriptor();
+  const std::uint32_t listener = make_listener_with_request(program, before);
+  EXPECT_EQ(migrate_id(program, after.header.file, listener, before.header.file), 0);
+  EXPECT_TRUE(is_readable(after.fds.at(0)));
+  EXPECT_EQ(destroy_id(program, after.header.file, listener), 0);
+  expect_no_event(program, before);
+  expect_no_event(program, after);
+}
+
+TEST_P(StandInTest, RequestMovesThereAndBack) {
+  Program program(standin_.folder());
+  const auto before = program.wire.open_cm_descriptor();
+  const auto after = program.wire.open_cm_descriptor();
+  const std::uint32_t listener = make_listener_with_request(program, before);
+  EXPECT_EQ(migrate_id(program, after.header.file, listener, before.header.file), 0);
+  EXPECT_EQ(migrate_id(program, before.header.file, listener, after.header.file), 0);
+  expect_no_event(program, after);
+  expect_one_request(program, before);
+}
+
+TEST_P(StandInTest, RefusesToMoveIdsFromFilesThatAreNotThere) {
+  const Program program(standin_.folder());
+  const std::uint32_t target = program.wire.open_cm_file();
+  const std::uint32_t closed = program.wire.open_cm_file();
+  const std::uint32_t id = create_id(program, target, 1);
+  const std::uint32_t lost = create_id(program, closed, 2);
+  EXPECT_EQ(close_cm_file(program, closed), 0);
+  EXPECT_EQ(migrate_id(program, target, lost, closed), EINVAL);
+  EXPECT_EQ(migrate_id(program, target, id, PVRDMA_WIRE_MAX_CM_FILES), EINVAL);
+  EXPECT_EQ(migrate_id(program, target, id, UINT32_MAX), EINVAL);
+  EXPECT_EQ(migrate_id(program, closed, id, target), EBADF);
+  EXPECT_EQ(migrate_id(program, target, id, target), 0) << "it is where it was";
 }
 
 // A peer takes a second connection of a QP as the first one's end, so a program names its own QPs only.
@@ -183,13 +287,7 @@ TEST_P(StandInTest, RefusesToConnectTheQpOfAnotherProcess) {
   const auto foreign = owner.create_qp(owner.create_cq().handle);
   const auto own = other.create_qp(other.create_cq().handle);
   const std::uint32_t file = other.wire.open_cm_file();
-  const std::uint32_t listener = create_id(other, file, 3);
-  rdma_ucm_bind_ip bind{};
-  bind.id = listener;
-  bind.addr = ipv4_of("0.0.0.0");
-  EXPECT_EQ(other.wire.cm_command(file, RDMA_USER_CM_CMD_BIND_IP, bind).header.error, 0);
-  const rdma_ucm_listen listen{.id = listener, .backlog = 1};
-  EXPECT_EQ(other.wire.cm_command(file, RDMA_USER_CM_CMD_LISTEN, listen).header.error, 0);
+  make_listener(other, file);
   const std::uint32_t id = create_id(other, file, 1);
   resolve_address(other, file, id, "10.99.0.1");
   resolve_route(other, file, id);

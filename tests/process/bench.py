@@ -88,7 +88,8 @@ def run(options: argparse.Namespace) -> int:
     machine = Machine()
     try:
         for node in (0, 1):
-            machine.run("--start", node=node).check_returncode()
+            started = machine.run("--start", node=node)
+            assert started.returncode == 0, started.stdout
         bench = Bench(machine, options.rounds, options.scale)
         print("median (least-most), and how many times better two adapters are", flush=True)
         for line in options.lines:

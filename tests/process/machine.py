@@ -106,8 +106,8 @@ class Machine:
 
     def pair(self, server: Sequence[str], client: Sequence[str], nodes: tuple[int, int],
              is_listening: Callable[[], bool] | None = None, **environment: str) -> tuple[str, str]:
-        """Runs a server on one node, and a client on the other as soon as the server listens: at its TCP port, if nothing else
-        says so. Both must succeed. Returns their outputs."""
+        """Runs a server on one node, and a client on the other as soon as the server listens. `is_listening` says when the server
+        listens; without it, its TCP port does. Both must succeed. Returns their outputs."""
         port = int(server[server.index("-p") + 1])
         return self.meet(self.popen(*server, node=nodes[0], **environment), is_listening or (lambda: listens(port)),
                          lambda: self.run(*client, node=nodes[1], **environment))

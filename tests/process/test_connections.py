@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def test_rping_over_ipv6(machine: Machine, nodes: tuple[int, int]) -> None:
         machine.run("--start", "--node", str(node), "--address", address_of(node), "--address", f"fd00:99::{node + 1}", node=None)
     address = f"fd00:99::{nodes[0] + 1}"
     output, client = machine.connect(["rping", "-s", "-V", "-C", "10", "-a", address],
-                                     ["rping", "-c", "-v", "-V", "-C", "10", "-a", address], nodes)
+                              ["rping", "-c", "-v", "-V", "-C", "10", "-a", address], nodes)
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10 and "DISCONNECT EVENT" in output, (output, client)
 
 
@@ -41,11 +42,11 @@ def test_link_local_addresses(shared_machine: Machine, port: str, nodes: tuple[i
     """The scope id, which programs must give, may be of any interface: a device has one link."""
     gid = shared_machine.run("cat", "/sys/class/infiniband/vmw_pvrdma0/ports/1/gids/0", node=nodes[0]).stdout.strip()
     address = f"{ipaddress.IPv6Address(gid)}%lo"
-    _, client = shared_machine.connect(["rping", "-s", "-V", "-C", "10", "-p", port, "-a", address],
+    _, client = shared_machine.connect( ["rping", "-s", "-V", "-C", "10", "-p", port, "-a", address],
                                        ["rping", "-c", "-v", "-V", "-C", "10", "-p", port, "-a", address], nodes)
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10, client
     server, client = (["udaddy", flag, address, "-c", "1", "-C", "50", "-S", "500"] for flag in ("-b", "-s"))
-    outputs = shared_machine.connect(server, client, nodes)
+    outputs = shared_machine.connect( server, client, nodes)
     assert all("return status 0" in each for each in outputs), outputs
 
 
@@ -96,10 +97,11 @@ def test_perftest_by_datagrams(shared_machine: Machine, port: str) -> None:
     """A request for datagrams does not wait for the server's second listener, so the client does (programs/listens_again.c)."""
     library = shared_machine.folder / "listens_again.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, _PROGRAMS / "listens_again.c"], check=True)
-    told = shared_machine.own_folder("listens-again")
+    told = shared_machine.own_folder(f"listens-again-{port}")
     environment = {"LISTENS_AGAIN": str(told), "LD_PRELOAD": str(library)}
     command = ["ib_send_bw", "-c", "UD", "-R", "-F", "-p", port, "-n", "200"]
     _, output = shared_machine.pair(command, [*command, address_of(0)], (0, 1), (told / "listening-1").exists, **environment)
+    shutil.rmtree(told)
     assert _PERFTEST_ROW.search(output), output
 
 

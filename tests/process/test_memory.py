@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parent / "programs/memory.py"
              "fork_when_the_mappings_cannot_be_read", "map_again", "private_again", "closed_with_a_region",
              "descriptors_closed", "own_stack", "own_stack_beside_a_thread", "small_stack",
              "child_by_vfork", "many", "refused_by_the_device", "file_stays_shared", "file_keeps_its_locks", "files_refused", "other_threads", "other_threads_in_a_container",
-             "a_thread_that_cannot_be_stopped"])
+             "first_thread_ended", "first_thread_ended_in_a_container", "a_thread_that_cannot_be_stopped"])
 def test_memory(shared_machine: Machine, case: str) -> None:
     done = shared_machine.run("/usr/bin/python3", str(PROGRAM), case)
     assert done.returncode == 0 and "passed" in done.stdout, done.stdout

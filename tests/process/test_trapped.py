@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from machine import BUILD, Machine, listens, until
+from machine import BUILD, PATIENCE_S, Machine, listens, until
 
 PROGRAMS = {"ib_write_bw -q 4": (0, 1), "ib_atomic_lat": (0, 1), "ib_send_lat": (0, 0), "ib_send_lat -e": (0, 1),
             "ib_send_bw -c UD": (0, 1), "ib_send_bw --use-srq": (0, 1)}
@@ -60,3 +63,16 @@ def test_the_stand_in_says_that_mapped_doorbells_are_faster(places: tuple[Machin
     machine, options = places
     assert machine.run(*options[0], "ibv_devinfo", node=None).returncode == 0
     assert 'with doorbells = "mapped" it is many times faster' in machine.logs()
+
+
+def test_posts_of_a_program_whose_standin_is_gone(places: tuple[Machine, list[list[str]]]) -> None:
+    """What is posted stays posted, as with mapped doorbells: the program hears of the end by DEVICE_FATAL."""
+    machine, options = places
+    script = Path(__file__).parent / "programs/wait_for_fatal.py"
+    posting = machine.popen(*options[0], "/usr/bin/python3", str(script), "posting", node=None)
+    assert posting.stdout is not None
+    assert posting.stdout.readline() == "waiting\n"
+    os.kill(machine.processes()["adapter-trapped0"], signal.SIGKILL)
+    output, _ = posting.communicate(timeout=PATIENCE_S)
+    assert "event 8\nposts succeed\ncommands fail with errno 5\n" in output, output
+    assert machine.run(*options[0], "ibv_devinfo", node=None).returncode == 0, "the next program works"

@@ -1,5 +1,5 @@
 // A library for LD_PRELOAD, for programs that listen and connect twice, as perftest does with -R: the second rdma_connect()
-// waits until the server listens for the second time.
+// waits until the server listens for the second time, but not for ever.
 //
 // Server and client tell each other by files in the folder $LISTENS_AGAIN: "listening-N" when the program has listened for the
 // Nth time, "connecting-N" when it wants to connect for the Nth time. A test creates "listening-2" itself if it cannot load the
@@ -14,7 +14,7 @@
 struct rdma_cm_id;
 struct rdma_conn_param;
 
-enum { kPathMax = 256, kPollUs = 10000 };
+enum { kPathMax = 256, kPollUs = 10000, kPollsMax = 3000 };
 
 static void path_of(char path[kPathMax], const char* what, int count) {
   snprintf(path, kPathMax, "%s/%s-%d", getenv("LISTENS_AGAIN"), what, count);
@@ -41,6 +41,6 @@ int rdma_connect(struct rdma_cm_id* id, struct rdma_conn_param* param) {
   tell("connecting", ++count);
   char second[kPathMax];
   path_of(second, "listening", 2);
-  while (count == 2 && access(second, F_OK) != 0) usleep(kPollUs);
+  for (int i = 0; i < kPollsMax && count == 2 && access(second, F_OK) != 0; ++i) usleep(kPollUs);
   return next(id, param);
 }

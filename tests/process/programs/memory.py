@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable
 
 import pyverbs.device as device
@@ -28,6 +30,7 @@ libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 BYTES = 4 * mmap.PAGESIZE
 MADV_DONTNEED = 4
+EXIT = {"x86_64": 60, "aarch64": 93}[os.uname().machine]  # the system call that ends one thread
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 
 
@@ -37,7 +40,7 @@ def map_memory(at: int = 0) -> int:
 
 
 def is_shared(address: int) -> bool:
-    with open("/proc/self/maps") as maps:
+    with open("/proc/thread-self/maps") as maps:
         for line in maps:
             start, end = (int(each, 16) for each in line.split()[0].split("-"))
             if start <= address < end:
@@ -47,7 +50,7 @@ def is_shared(address: int) -> bool:
 
 def main_stack() -> tuple[int, int]:
     """Where it begins and ends."""
-    with open("/proc/self/maps") as maps:
+    with open("/proc/thread-self/maps") as maps:
         stack = next(line for line in maps if "[stack]" in line)
     start, end = (int(each, 16) for each in stack.split()[0].split("-"))
     return start, end
@@ -143,7 +146,7 @@ def closed_with_a_region(pd: PD) -> None:
     region = MR(pd, BYTES, ACCESS, address=address)
     assert region.lkey != 0 and is_shared(address)
     ctypes.memmove(address, b"hello", 5)
-    (file,) = (int(number) for number in os.listdir("/proc/self/fd") if link_of(number).startswith("/memfd:uverbs0"))
+    (file,) = (int(number) for number in os.listdir("/proc/thread-self/fd") if link_of(number).startswith("/memfd:uverbs0"))
     os.close(file)
     assert not is_shared(address) and text(address) == b"hello"
     print("passed", flush=True)
@@ -155,7 +158,7 @@ def descriptors_closed(pd: PD) -> None:
     address = map_memory()
     MR(pd, BYTES, ACCESS, address=address).close()
     for name in ("/memfd:pvrdma-uar", "/memfd:pvrdma ", "socket:"):
-        numbers = [int(number) for number in os.listdir("/proc/self/fd") if link_of(number).startswith(name)]
+        numbers = [int(number) for number in os.listdir("/proc/thread-self/fd") if link_of(number).startswith(name)]
         other = os.open("/dev/zero", os.O_RDWR)
         for number in numbers:
             os.dup2(other, number)
@@ -171,7 +174,7 @@ def descriptors_closed(pd: PD) -> None:
 
 
 def link_of(number: str) -> str:
-    path = f"/proc/self/fd/{number}"
+    path = f"/proc/thread-self/fd/{number}"
     return os.readlink(path) if os.path.islink(path) else ""
 
 
@@ -209,14 +212,21 @@ def fork_on_a_registered_stack(pd: PD) -> None:
         fork_often()
 
 
+DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+@ctypes.CFUNCTYPE(None)
+def make_room() -> None:
+    """A handler of forks, which libc keeps for ever."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, DESCRIPTORS)
+
+
 def fork_when_the_mappings_cannot_be_read(pd: PD) -> None:
     """Then the stack counts as registered. The first handler of the fork makes room for descriptors again."""
     start, end = main_stack()
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    make_room = ctypes.CFUNCTYPE(None)(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
     libc.__register_atfork(make_room, None, None, None)
     with MR(pd, end - start, ACCESS, address=start):
-        fork_often(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1])))
+        fork_often(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (0, DESCRIPTORS[1])))
 
 
 def small_stack(pd: PD) -> None:
@@ -260,8 +270,8 @@ def refused_by_the_device(pd: PD) -> None:
 
 def file_bytes() -> int:
     """Of the process's memory file, the largest of the library's files."""
-    numbers = [number for number in os.listdir("/proc/self/fd") if link_of(number).startswith("/memfd:")]
-    return max(os.stat(f"/proc/self/fd/{number}").st_size for number in numbers)
+    numbers = [number for number in os.listdir("/proc/thread-self/fd") if link_of(number).startswith("/memfd:")]
+    return max(os.stat(f"/proc/thread-self/fd/{number}").st_size for number in numbers)
 
 
 def many(pd: PD) -> None:
@@ -403,6 +413,35 @@ def other_threads_in_a_container(pd: PD) -> None:
     signal.signal(signal.SIGRTMAX, lambda number, frame: seen.append(number))
     other_threads(pd)
     assert not seen
+
+
+def first_thread_ended(pd: PD) -> None:
+    """The program's first thread has ended before the others. The kernel shows it as the process, without memory and files."""
+    first = threading.main_thread().native_id
+
+    def go_on() -> None:
+        try:
+            while open(f"/proc/self/task/{first}/stat").read().rsplit(")", 1)[1].split()[0] != "Z":
+                time.sleep(0.001)
+            private_again(pd)
+            file_stays_shared(pd)
+            other_threads(pd)
+            small_stack(pd)
+            fork(pd)
+        except BaseException:  # also an assertion: nobody else ends the process
+            traceback.print_exc()
+            os._exit(1)
+        print("passed", flush=True)
+        os._exit(0)
+
+    threading.Thread(target=go_on).start()
+    libc.syscall(EXIT, 0)
+
+
+def first_thread_ended_in_a_container(pd: PD) -> None:
+    """The same where userfaultfd is forbidden: nobody waits for that thread."""
+    forbid_userfaultfd()
+    first_thread_ended(pd)
 
 
 def a_thread_that_cannot_be_stopped(pd: PD) -> None:
