@@ -33,7 +33,7 @@ def test_rping_over_ipv6(machine: Machine, nodes: tuple[int, int]) -> None:
         machine.run("--start", "--node", str(node), "--address", address_of(node), "--address", f"fd00:99::{node + 1}", node=None)
     address = f"fd00:99::{nodes[0] + 1}"
     output, client = machine.connect(["rping", "-s", "-V", "-C", "10", "-a", address],
-                              ["rping", "-c", "-v", "-V", "-C", "10", "-a", address], nodes)
+                                     ["rping", "-c", "-v", "-V", "-C", "10", "-a", address], nodes)
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10 and "DISCONNECT EVENT" in output, (output, client)
 
 
@@ -42,11 +42,11 @@ def test_link_local_addresses(shared_machine: Machine, port: str, nodes: tuple[i
     """The scope id, which programs must give, may be of any interface: a device has one link."""
     gid = shared_machine.run("cat", "/sys/class/infiniband/vmw_pvrdma0/ports/1/gids/0", node=nodes[0]).stdout.strip()
     address = f"{ipaddress.IPv6Address(gid)}%lo"
-    _, client = shared_machine.connect( ["rping", "-s", "-V", "-C", "10", "-p", port, "-a", address],
+    _, client = shared_machine.connect(["rping", "-s", "-V", "-C", "10", "-p", port, "-a", address],
                                        ["rping", "-c", "-v", "-V", "-C", "10", "-p", port, "-a", address], nodes)
     assert len(re.findall(r"ping data: rdma-ping-\d", client)) == 10, client
     server, client = (["udaddy", flag, address, "-c", "1", "-C", "50", "-S", "500"] for flag in ("-b", "-s"))
-    outputs = shared_machine.connect( server, client, nodes)
+    outputs = shared_machine.connect(server, client, nodes)
     assert all("return status 0" in each for each in outputs), outputs
 
 
