@@ -71,8 +71,8 @@ std::uint16_t ApiServer::tcp_port() const {
   return impl_->tcp_ ? impl_->tcp_->port() : std::uint16_t{0};
 }
 
-tls::Context* ApiServer::tls() const {
-  return impl_->tcp_ ? &impl_->tcp_->tls() : nullptr;
+std::shared_ptr<tls::Context> ApiServer::tls() const {
+  return impl_->tcp_ ? impl_->tcp_->tls() : nullptr;
 }
 
 }  // namespace pvrdma::api

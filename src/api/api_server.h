@@ -46,7 +46,7 @@ class ApiServer {
   // The TCP port; 0: it does not listen on TCP.
   std::uint16_t tcp_port() const;
   // The certificate that it presents on TCP; null: it does not listen on TCP. Thread: any.
-  tls::Context* tls() const;
+  std::shared_ptr<tls::Context> tls() const;
 
  private:
   struct Impl;

@@ -6,11 +6,12 @@
 // Thread: any.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
 #include "api/host_reads.h"
+#include "api/read_places.h"
 #include "api/router.h"
 #include "calls/incoming_calls.h"
 
@@ -18,7 +19,8 @@ namespace pvrdma::api {
 
 class HostReadAnswers {
  public:
-  static constexpr int kAtOnceMax = 4;
+  static constexpr std::size_t kAtOnceMax = 6;
+  static constexpr std::size_t kOfHostMax = HostReads::kOfHostMax;
 
   HostReadAnswers(std::shared_ptr<const Router> router, HostProof proof)
       : router_(std::move(router)), proof_(proof) {}
@@ -31,7 +33,7 @@ class HostReadAnswers {
 
   const std::shared_ptr<const Router> router_;
   const HostProof proof_;
-  std::atomic<int> running_ = 0;
+  ReadPlaces places_{kAtOnceMax, kOfHostMax};
 };
 
 }  // namespace pvrdma::api

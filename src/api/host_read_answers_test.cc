@@ -106,7 +106,7 @@ TEST_F(HostReadAnswersTest, AMessageThatIsNoReadIsRefused) {
 }
 
 TEST_F(HostReadAnswersTest, FewAreAnsweredAtOnce) {
-  std::atomic<int> running = 0;
+  std::atomic<std::size_t> running = 0;
   std::atomic<bool> go_on = false;
   there_.serve(router_that([&](const Call&) {
     ++running;
@@ -114,14 +114,15 @@ TEST_F(HostReadAnswersTest, FewAreAnsweredAtOnce) {
     return ok("{}");
   }));
   std::vector<std::unique_ptr<calls::Conversation>> asked;
-  for (int i = 0; i < HostReadAnswers::kAtOnceMax; ++i) {
+  for (std::size_t i = 0; i < HostReadAnswers::kOfHostMax; ++i) {
     asked.push_back(calls::call_of(there_.incoming, "esx-01"));
     ASSERT_TRUE(asked.back()->say(kReadWord, ReadWish{"/v1/stats", {}}));
     while (running <= i) std::this_thread::yield();
   }
   const Reply reply = read({"/v1/stats", {}});
   EXPECT_EQ(reply.status, 503);
-  EXPECT_THAT(reply.text, HasSubstr("host esx-02 gives up: it answers 4 reads of other hosts already"));
+  EXPECT_THAT(reply.text,
+              HasSubstr("host esx-02 gives up: it answers too many reads already, at most 3 of one host"));
   go_on = true;
   for (const auto& call : asked) {
     call->allow_bytes(kRelayedBytesMax);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api/answers.h"
+#include "base/clean_text.h"
 #include "schema/reader.h"
 
 namespace pvrdma::api {
@@ -12,17 +13,41 @@ namespace {
 
 constexpr int kDepthMax = 64;
 constexpr std::size_t kRefusalBytesMax = 64u << 10;
+constexpr std::size_t kSentenceBytesMax = 500;
 
-// True if `text` is JSON that a client can read without deep recursion.
+// Follows JSON without keeping any of it, and stops where it is too deep for a client to read by recursion.
+class Depth final : public nlohmann::json_sax<schema::ParsedJson> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool start_object(std::size_t) override { return ++depth_ <= kDepthMax; }
+  bool start_array(std::size_t) override { return ++depth_ <= kDepthMax; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  int depth_ = 0;
+};
+
+// True if `text` is JSON that a client can read without deep recursion. The parser itself keeps a bit for
+// each level that is open.
 bool is_flat_json(std::string_view text) {
-  bool is_flat = true;
-  const auto look = [&is_flat](int depth, schema::ParsedJson::parse_event_t, schema::ParsedJson&) {
-    is_flat = is_flat && depth <= kDepthMax;
-    return false;  // nothing is kept
-  };
-  if (!schema::ParsedJson::accept(text)) return false;
-  [[maybe_unused]] const auto nothing = schema::ParsedJson::parse(text, look, /*allow_exceptions=*/false);
-  return is_flat;
+  Depth depth;
+  return schema::ParsedJson::sax_parse(text, &depth);
+}
+
+// Those that an API gives to a GET. Others mean something to the asking daemon's own client: 401 is a login.
+bool is_refusal(std::uint32_t status) {
+  return status == 400 || status == 404 || status == 409 || status == 500 || status == 503;
 }
 
 Failure invalid_answer(const std::string& host) {
@@ -37,10 +62,15 @@ Result<Reply> reply_of(const std::string& host, const calls::Said& said) {
     if (!is_flat_json(text)) return invalid_answer(host);
     return Reply{.text = std::move(text)};
   }
-  if (answer.status < 400 || text.size() > kRefusalBytesMax) return invalid_answer(host);
+  if (!is_refusal(answer.status) || text.size() > kRefusalBytesMax) return invalid_answer(host);
   const std::string why = error_from(text).error;
   if (why.empty()) return invalid_answer(host);
-  return refuse(static_cast<int>(answer.status), fmt::format("host {}: {}", host, why));
+  return refuse(static_cast<int>(answer.status),
+                fmt::format("host {}: {}", host, clean_text(why.substr(0, kSentenceBytesMax))));
+}
+
+Failure stops() {
+  return fail(ErrorKind::kUnavailable, ECANCELED, "this pvrdmad stops");
 }
 
 Error needs_certificates(const std::string& host) {
@@ -54,40 +84,10 @@ Error needs_certificates(const std::string& host) {
 
 }  // namespace
 
-// A place among the reads that run at once.
-class HostReads::Turn {
- public:
-  Turn(HostReads& reads, const std::string& host) : reads_(reads), host_(host) {
-    const std::lock_guard lock(reads_.mutex_);
-    std::size_t& of_host = reads_.running_[host_];
-    has_place_ = of_host < kOfHostMax && reads_.running_count_ < kAtOnceMax;
-    if (has_place_) {
-      ++of_host;
-      ++reads_.running_count_;
-    } else if (of_host == 0) {
-      reads_.running_.erase(host_);
-    }
-  }
-  ~Turn() {
-    if (!has_place_) return;
-    const std::lock_guard lock(reads_.mutex_);
-    --reads_.running_count_;
-    if (--reads_.running_.at(host_) == 0) reads_.running_.erase(host_);
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  bool has_place() const { return has_place_; }
-
- private:
-  HostReads& reads_;
-  const std::string& host_;
-  bool has_place_ = false;
-};
-
 Reply HostReads::read(const std::string& host, const ReadWish& wish) {
   if (proof_ == HostProof::kNone) return refuse(needs_certificates(host));
-  const Turn turn(*this, host);
-  if (!turn.has_place()) {
+  const ReadPlaces::Place place(places_, host);
+  if (!place.is_taken()) {
     return refuse(ErrorKind::kUnavailable,
                   fmt::format("host {} is not asked, because too many reads of other hosts wait for their "
                               "answers, at most {} of one host and {} of all: try again in a moment",
@@ -98,13 +98,14 @@ Reply HostReads::read(const std::string& host, const ReadWish& wish) {
 }
 
 Result<Reply> HostReads::ask(const std::string& host, const ReadWish& wish) {
+  if (is_stopping()) return stops();
   const Instant until = Instant::now() + patience_;
   const auto call = call_host_(host);
   if (!call) return Failure(call.error());
   calls::Conversation& there = **call;
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) return fail(ErrorKind::kUnavailable, ECANCELED, "this pvrdmad stops");
+    if (stopping_) return stops();
     conversations_.insert(&there);
   }
   // Also if the memory for the answer runs out.
@@ -117,7 +118,7 @@ Result<Reply> HostReads::ask(const std::string& host, const ReadWish& wish) {
     calls::Conversation& there;
   } forget{*this, there};
   const auto said = converse(there, host, wish, until);
-  if (!said) return Failure(said.error());
+  if (!said) return is_stopping() ? stops() : Failure(said.error());
   return reply_of(host, *said);
 }
 
@@ -125,23 +126,27 @@ Result<calls::Said> HostReads::converse(calls::Conversation& there, const std::s
                                         const ReadWish& wish, Instant until) {
   there.allow_bytes(kRelayedBytesMax);
   if (auto asked = there.say(kReadWord, wish); !asked)
-    return Failure(std::move(asked).error().as(ErrorKind::kUnavailable));
-  auto said = there.expect(kReadAnswerWord, until);
+    return Failure(std::move(asked).error().as(ErrorKind::kUnavailable).in("host " + host));
+  auto said = there.expect(kReadAnswerWord, until, calls::Conversation::Limit::kAll);
   if (said) return said;
   Error why = std::move(said).error();
   if (why.code == ETIMEDOUT) {
     why.message = fmt::format("host {} did not answer within {} s", host,
                               std::chrono::duration_cast<std::chrono::seconds>(patience_).count());
   } else if (why.code == EPIPE) {
-    why.message +=
-        ": its pvrdmad is an older one that answers no reads of other hosts, stops, or answers "
-        "too many calls";
+    why.message += " (an older pvrdmad does so, because it answers no reads of other hosts)";
   } else if (why.code == ECANCELED && why.kind == ErrorKind::kConflict) {
     why.message.insert(0, fmt::format("host {} refuses: ", host));
   } else {
     why.kind = ErrorKind::kUnavailable;
+    if (why.message.find(host) == std::string::npos) why.message.insert(0, fmt::format("host {}: ", host));
   }
   return Failure(std::move(why));
+}
+
+bool HostReads::is_stopping() {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
 }
 
 void HostReads::interrupt() {

@@ -2,7 +2,7 @@
 // (ADR 29).
 //
 // The thread of the API that answers the client waits. So few reads run at once, of one host even fewer, and
-// each ends after kPatience: a host that does not answer never takes the threads that other requests need.
+// each ends soon: a host that does not answer never takes the threads that other requests need.
 // The other host is not trusted: its answer is bounded, and must be JSON.
 //
 // Thread: any but the shard's.
@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "api/host_read_messages.h"
+#include "api/read_places.h"
 #include "api/router.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -41,14 +41,16 @@ class HostReads {
   HostReads(CallHost call_host, HostProof proof, Duration patience = kPatience)
       : call_host_(std::move(call_host)), proof_(proof), patience_(patience) {}
 
-  // The reply of `host`, or a refusal that names the host and the reason. Blocks for kPatience at most.
+  // The reply of `host`, or a refusal that names the host and the reason. Blocks for as long as `call_host`
+  // does (3 s at most), until the question is sent (Conversation::kSendPatience at most; it usually fits into
+  // the socket's buffer), and for what is left of the patience then.
   Reply read(const std::string& host, const ReadWish& wish);
-  // Ends the reads in progress soon, and later ones at once.
+  // Ends the reads in progress, except that a host which is just called is awaited. Later ones end at once.
   void interrupt();
 
  private:
-  class Turn;
   Result<Reply> ask(const std::string& host, const ReadWish& wish);
+  bool is_stopping();
   Result<calls::Said> converse(calls::Conversation& there, const std::string& host, const ReadWish& wish,
                                Instant until);
 
@@ -56,10 +58,10 @@ class HostReads {
   const HostProof proof_;
   const Duration patience_;
 
+  ReadPlaces places_{kAtOnceMax, kOfHostMax};
+
   std::mutex mutex_;
-  std::map<std::string, std::size_t> running_;  // guarded, like the next: reads in progress, by host
-  std::size_t running_count_ = 0;
-  std::set<calls::Conversation*> conversations_;  // borrowed
+  std::set<calls::Conversation*> conversations_;  // guarded, like the next; borrowed
   bool stopping_ = false;
 };
 

@@ -70,6 +70,8 @@ TEST(HostReadsTest, AnInvalidAnswerIsNotPassedOn) {
            {200, "[1"},
            {200, deep},
            {302, "{\"error\":\"x\"}"},
+           {401, "{\"error\":\"x\"}"},
+           {403, "{\"error\":\"x\"}"},
            {404, "[]"},
            {404, "{\"error\":7}"},
            {999, "{}"},
@@ -116,7 +118,7 @@ TEST(HostReadsTest, AnOlderDaemonEndsTheCall) {
   FakeOtherHost there;  // which knows no word
   const Reply reply = read_of(there);
   EXPECT_EQ(reply.status, 503);
-  EXPECT_THAT(reply.text, HasSubstr("host esx-02 ended the connection: its pvrdmad is an older one"));
+  EXPECT_THAT(reply.text, HasSubstr("host esx-02 ended the connection (an older pvrdmad"));
 }
 
 TEST(HostReadsTest, AHostMayRefuseOrGiveUp) {
@@ -164,8 +166,10 @@ TEST(HostReadsTest, FewWaitAndAStopEndsThem) {
   SilentHost silent;
   HostReads reads(silent.call(), HostProof::kCertificates, seconds(100));
   std::vector<std::thread> waiting;
-  std::atomic<int> refused = 0;
-  const auto read = [&](const char* host) { refused += reads.read(host, kWish).status == 503 ? 1 : 0; };
+  std::atomic<int> stopped = 0;
+  const auto read = [&](const char* host) {
+    stopped += reads.read(host, kWish).text == "{\"error\":\"this pvrdmad stops\"}\n" ? 1 : 0;
+  };
   const auto wait_until_asked = [&](std::size_t count) {
     while (silent.asked < count) std::this_thread::yield();
   };
@@ -174,14 +178,14 @@ TEST(HostReadsTest, FewWaitAndAStopEndsThem) {
   const Reply of_host = reads.read("esx-02", kWish);
   EXPECT_EQ(of_host.status, 503);
   EXPECT_THAT(of_host.text, HasSubstr("host esx-02 is not asked, because too many reads"));
-  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(stopped, 0);
   for (std::size_t i = HostReads::kOfHostMax; i < HostReads::kAtOnceMax; ++i)
     waiting.emplace_back(read, "esx-03");
   wait_until_asked(HostReads::kAtOnceMax);
   EXPECT_THAT(reads.read("esx-04", kWish).text, HasSubstr("host esx-04 is not asked"));
   reads.interrupt();
   for (std::thread& thread : waiting) thread.join();
-  EXPECT_EQ(refused, static_cast<int>(HostReads::kAtOnceMax));
+  EXPECT_EQ(stopped, static_cast<int>(HostReads::kAtOnceMax));
   EXPECT_THAT(reads.read("esx-02", kWish).text, HasSubstr("this pvrdmad stops"));
 }
 

@@ -107,7 +107,7 @@ struct TlsListener::Impl {
     stream.finish();
   }
 
-  const std::unique_ptr<tls::Context> context_;
+  const std::shared_ptr<tls::Context> context_;
   Requests requests_;
   const Fd fd_;
   ConnectionThreads threads_;
@@ -130,8 +130,8 @@ void TlsListener::start() {
   impl_->threads_.start(impl_->fd_.get());
 }
 
-tls::Context& TlsListener::tls() const {
-  return *impl_->context_;
+std::shared_ptr<tls::Context> TlsListener::tls() const {
+  return impl_->context_;
 }
 
 std::uint16_t TlsListener::port() const {

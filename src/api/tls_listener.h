@@ -40,7 +40,7 @@ class TlsListener {
 
   void start();  // once
   std::uint16_t port() const;
-  tls::Context& tls() const;  // thread: any
+  std::shared_ptr<tls::Context> tls() const;  // thread: any; it may outlive this
 
  private:
   struct Impl;

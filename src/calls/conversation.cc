@@ -114,9 +114,14 @@ Result<void> Conversation::say_text(const ParsedJson& text, std::span<const std:
 }
 
 Result<std::optional<Said>> Conversation::listen(Instant until) {
+  return hear(until, Limit::kSilence);
+}
+
+Result<std::optional<Said>> Conversation::hear(Instant until, Limit limit) {
   while (true) {
     auto said = take();
     if (!said || *said) return said;
+    if (limit == Limit::kAll && Instant::now() >= until) return std::nullopt;
     chunk_.resize(kReadBytes);
     const auto got = channel_->receive(chunk_, until);
     if (!got && got.error().code == ETIMEDOUT) return std::nullopt;
@@ -152,8 +157,8 @@ Result<std::optional<Said>> Conversation::take() {
   return said;
 }
 
-Result<Said> Conversation::expect(const char* what, Instant until) {
-  auto said = listen(until);
+Result<Said> Conversation::expect(const char* what, Instant until, Limit limit) {
+  auto said = hear(until, limit);
   if (!said) return Failure(std::move(said).error());
   if (!*said)
     return fail(ErrorKind::kUnavailable, ETIMEDOUT,

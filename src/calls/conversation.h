@@ -75,9 +75,11 @@ class Conversation {
   // Nothing: no message came before `until`. Errors: those of the channel; EPIPE (kUnavailable): the other
   // host has ended the connection; EPROTO.
   Result<std::optional<Said>> listen(Instant until);
+  // What `until` limits: the silence before the next byte, or all that is received of the message.
+  enum class Limit : bool { kSilence, kAll };
   // The next message, which must be `what`. Further errors: ETIMEDOUT (kUnavailable); ECANCELED: the other
   // host refuses (kConflict) or gives up (kUnavailable), with its own text.
-  Result<Said> expect(const char* what, Instant until);
+  Result<Said> expect(const char* what, Instant until, Limit limit = Limit::kSilence);
   void interrupt() { channel_->interrupt(); }
   // From now on messages may have up to `bytes_max` bytes. Before this call a message with bytes is an error.
   void allow_bytes(std::size_t bytes_max = kBytesMax) { bytes_max_ = bytes_max; }
@@ -90,6 +92,7 @@ class Conversation {
  private:
   Result<void> say_members(std::string_view word, const schema::Json& members,
                            std::span<const std::byte> bytes);
+  Result<std::optional<Said>> hear(Instant until, Limit limit);
   Result<std::optional<Said>> take();
 
   std::unique_ptr<ByteChannel> channel_;

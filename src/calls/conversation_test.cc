@@ -1,6 +1,7 @@
 #include "calls/conversation.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <memory>
@@ -49,6 +50,21 @@ class EndedChannel final : public ByteChannel {
   Result<void> send(std::span<const std::byte>, Instant) override { return {}; }
   Result<std::size_t> receive(std::span<std::byte>, Instant) override { return std::size_t{0}; }
   void interrupt() override {}
+};
+
+// A channel whose other end always has one more byte of a message that never ends.
+class TricklingChannel final : public ByteChannel {
+ public:
+  Result<void> send(std::span<const std::byte>, Instant) override { return {}; }
+  Result<std::size_t> receive(std::span<std::byte> into, Instant) override {
+    into[0] = std::byte(count_ == 6 ? 0x40 : 0);  // a message of no text and 4 MiB of bytes
+    ++count_;
+    return std::size_t{1};
+  }
+  void interrupt() override {}
+
+ private:
+  std::size_t count_ = 0;
 };
 
 std::string framed(const std::string& text, std::size_t bytes = 0) {
@@ -144,6 +160,15 @@ TEST(ConversationTest, AnEndedConnectionMayBeMadeAgain) {
   ASSERT_FALSE(said);
   EXPECT_EQ(said.error().code, EPIPE);
   EXPECT_EQ(said.error().kind, ErrorKind::kUnavailable);
+}
+
+TEST(ConversationTest, AMessageThatDoesNotEndIsGivenUp) {
+  Conversation there(std::make_unique<TricklingChannel>(), "esx-02");
+  there.allow_bytes();
+  const auto said =
+      there.expect("hello", Instant::now() + std::chrono::milliseconds(50), Conversation::Limit::kAll);
+  ASSERT_FALSE(said);
+  EXPECT_EQ(said.error().code, ETIMEDOUT);
 }
 
 TEST(ConversationTest, AReasonThatIsNoneIsNotNeeded) {

@@ -143,7 +143,9 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
     incoming_calls_->take(std::move(stream), std::move(peer));
   };
   if (auto made = first().make_tcp(options); !made) return made;
-  if (tls::Context* const tls = first().tcp()->tls()) certificates_.add("tcp", *tls);
+  // Borrowed: it outlives the certificates.
+  if (tls::Context* const tls = first().tcp()->tls())
+    certificates_.add("tcp", std::shared_ptr<tls::Context>(std::shared_ptr<void>(), tls));
   return {};
 }
 
@@ -288,7 +290,8 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
                                     config.api);
   if (!api) return Failure(std::move(api).error());
   api_ = *std::move(api);
-  if (tls::Context* const tls = api_->tls()) certificates_.add("api", *tls);
+  // Shared: other hosts may still read /v1/process while the API ends.
+  if (auto tls = api_->tls()) certificates_.add("api", std::move(tls));
   return {};
 }
 

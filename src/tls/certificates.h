@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ class Certificates {
  public:
   static constexpr std::uint64_t kWarnBeforeS = 14 * 86400;
 
-  // `context` is borrowed and outlives this.
-  void add(std::string use, Context& context) { used_.push_back({std::move(use), &context}); }
+  void add(std::string use, std::shared_ptr<Context> context) {
+    used_.push_back({std::move(use), std::move(context)});
+  }
 
   std::vector<CertificateState> states() const;
 
@@ -36,7 +38,7 @@ class Certificates {
  private:
   struct Use {
     std::string name;
-    Context* context;
+    std::shared_ptr<Context> context;
   };
   std::vector<Use> used_;
 };

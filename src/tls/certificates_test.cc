@@ -50,7 +50,7 @@ struct Connection {
 
 class CertificatesTest : public ::testing::Test {
  protected:
-  CertificatesTest() { certificates_.add("tcp", *context_); }
+  CertificatesTest() { certificates_.add("tcp", context_); }
 
   void replace(const Files& by) const {
     copy(by.certificate, files_.certificate);
@@ -59,7 +59,7 @@ class CertificatesTest : public ::testing::Test {
 
   TestCertificates authority_;
   const Files files_ = authority_.issue("old");
-  const std::unique_ptr<Context> context_ = Context::mutual(files_).value();
+  const std::shared_ptr<Context> context_ = Context::mutual(files_).value();
   Certificates certificates_;
 };
 
