@@ -71,9 +71,13 @@ bool Arrivals::claim(const motion::Offer& offer, const calls::IncomingCall& call
 // is not told unless the VM comes.
 std::optional<std::string> Arrivals::begin_telling(const std::string& peer) {
   const std::lock_guard lock(mutex_);
-  log::LogLimiter& limiter = told_.try_emplace(peer, kToldBurst, kToldInterval).first->second;
-  if (!limiter.allow(Instant::now())) return std::nullopt;
-  return log::held_back(limiter);
+  Telling& telling = told_[peer];
+  if (telling.given_back > 0) {
+    --telling.given_back;
+    return std::string();
+  }
+  if (!telling.limiter.allow(Instant::now())) return std::nullopt;
+  return log::held_back(telling.limiter);
 }
 
 void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
@@ -104,6 +108,10 @@ void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
   report(*offer, outcome, told.has_value());
   const std::lock_guard lock(mutex_);
   if (!offer->is_question) ++(outcome ? came_ : not_come_);
+  if (told && outcome) {
+    std::uint32_t& given_back = told_.at(call.peer()).given_back;
+    given_back = std::min(given_back + 1, kToldBurst);
+  }
   arriving_.erase(motion.vm);
   memories_.erase(motion.id);
 }
@@ -123,6 +131,9 @@ void Arrivals::report(const motion::Offer& offer, const Result<motion::ArrivalRe
     events::tell(log::Level::kWarn, motion_of(motion.vm),
                  "VM {}: it did not come from host {} (motion {}): {}", motion.vm, motion.from, motion.id,
                  report.error().message);
+  } else {
+    log::debug("VM {}: it did not come from host {} (motion {}), one of many: {}", motion.vm, motion.from,
+               motion.id, report.error().message);
   }
 }
 

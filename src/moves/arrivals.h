@@ -32,7 +32,8 @@ namespace pvrdma::moves {
 
 class Arrivals {
  public:
-  // Of the arrivals from one host that are told: at most this many at once, then one in each interval.
+  // Of the arrivals from one host that are told: at most this many at once, then one in each interval. Those
+  // that succeed do not count. Those that are not told are counted, and are debug lines.
   static constexpr std::uint32_t kToldBurst = 20;
   static constexpr Duration kToldInterval = std::chrono::seconds(2);
 
@@ -50,6 +51,11 @@ class Arrivals {
   struct Memory {
     std::string from;
     std::unique_ptr<ByteChannel> channel;  // null: not here yet
+  };
+
+  struct Telling {
+    log::LogLimiter limiter{kToldBurst, kToldInterval};
+    std::uint32_t given_back = 0;  // by arrivals that succeeded
   };
 
   void receive_vm(calls::IncomingCall& call, const calls::Said& first);
@@ -72,7 +78,7 @@ class Arrivals {
   std::map<std::string, std::string> arriving_;  // the motion's id, by VM
   std::map<std::string, Memory> memories_;       // by motion
   // By host of the inventory: it decides how often it makes offers.
-  std::map<std::string, log::LogLimiter> told_;
+  std::map<std::string, Telling> told_;
 };
 
 }  // namespace pvrdma::moves

@@ -105,6 +105,11 @@ void Motions::watch_records(const std::stop_token& stop, Duration first_look) {
 // the daemon of the destination host finds out where the VM is.
 void Motions::look_after_records(const std::stop_token& stop) {
   const auto inventory = plane_.inventory();
+  std::erase_if(reminders_, [&inventory](const auto& reminder) {
+    const auto vm = inventory->vms.find(reminder.first);
+    return vm == inventory->vms.end() || !vm->second.motion ||
+           vm->second.motion->id != reminder.second.motion;
+  });
   for (const auto& [name, vm] : inventory->vms) {
     if (!vm.motion) continue;
     if (stop.stop_requested()) return;  // each VM may take as long as a QEMU's time limit
@@ -152,10 +157,21 @@ void Motions::follow_libvirt(const motion::Motion& motion) {
     case motion::LedVm::kWaits:
     case motion::LedVm::kStands:
     case motion::LedVm::kUnknown:
-      // A reminder is no event: it would displace those of other motions.
-      if (waiting_log_.allow(Instant::now()))
-        log::warn("VM {}: it does not run here until libvirt lets it (virsh resume {}), or ends its QEMU", vm,
-                  vm);
+      remind(motion);
+  }
+}
+
+// The first is an event. Repeated, it would displace the events of other motions.
+void Motions::remind(const motion::Motion& motion) {
+  const auto [reminder, is_first] = reminders_.try_emplace(motion.vm, Reminder{.motion = motion.id});
+  if (!reminder->second.log.allow(Instant::now())) return;
+  const std::string what =
+      fmt::format("VM {}: it does not run here until libvirt lets it (virsh resume {}), or ends its QEMU",
+                  motion.vm, motion.vm);
+  if (is_first) {
+    events::tell(log::Level::kWarn, motion_of(motion.vm), "{}", what);
+  } else {
+    log::warn("{}", what);
   }
 }
 

@@ -3,6 +3,7 @@
 // Thread: any but the shard's.
 #pragma once
 
+#include <map>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -51,10 +52,17 @@ class Motions final : public motion::MotionService {
   void stop();
 
  private:
+  // To libvirt's operator, who decides about a VM.
+  struct Reminder {
+    std::string motion;
+    log::LogLimiter log{1, std::chrono::seconds(10)};
+  };
+
   void watch_records(const std::stop_token& stop, Duration first_look);
   void look_after_records(const std::stop_token& stop);
   bool is_open(const motion::Motion& motion);
   void follow_libvirt(const motion::Motion& motion);
+  void remind(const motion::Motion& motion);
   void continue_vm(const std::string& vm);
 
   control::Plane& plane_;
@@ -63,8 +71,8 @@ class Motions final : public motion::MotionService {
   StoreArbiter arbiter_;
   Departures departures_;
   Arrivals arrivals_;
-  log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
-  std::jthread watcher_;  // runs watch_records()
+  std::map<std::string, Reminder> reminders_;  // by VM; only for the watcher's thread
+  std::jthread watcher_;                       // runs watch_records()
 };
 
 }  // namespace pvrdma::moves

@@ -20,8 +20,8 @@ TEST(ShardCommands, AskAndShow) {
         "shard":{"turns":1,"sleeps":1,"long_turns":0,"long_turns_us":0}}}]})"),
             "Shard  CPU  CPU Time  Turns  Wake-ups  Long Turns  Long Turn Time  Revoke Waits  Adapters\n"
             "-----  ---  --------  -----  --------  ----------  --------------  ------------  ------------\n"
-            "    0   12    61.5 s     81         7           2           0.0 s             4  VM-01, VM-03\n"
-            "    1    3     0.0 s      1         1           0           0.0 s             -  -\n");
+            "    0   12    61.5 s     81         7           2         31.0 ms             4  VM-01, VM-03\n"
+            "    1    3     0.0 s      1         1           0          0.0 ms             -  -\n");
 }
 
 // --- dvs ---

@@ -13,6 +13,10 @@ std::string seconds_at(const Json& object, const char* key) {
   return fmt::format("{:.1f} s", static_cast<double>(number_at(object, key)) / 1e6);
 }
 
+std::string milliseconds_at(const Json& object, const char* key) {
+  return fmt::format("{:.1f} ms", static_cast<double>(number_at(object, key)) / 1e3);
+}
+
 Table shard_list(const Json& answer) {
   Table table({{"Shard", Align::kRight},
                {"CPU", Align::kRight},
@@ -28,7 +32,7 @@ Table shard_list(const Json& answer) {
     const Json& turns = counters.at("shard");
     table.add({digits_at(shard, "number"), digits_at(shard, "cpu"), seconds_at(shard, "cpu_us"),
                digits_at(turns, "turns"), digits_at(turns, "sleeps"), digits_at(turns, "long_turns"),
-               seconds_at(turns, "long_turns_us"),
+               milliseconds_at(turns, "long_turns_us"),
                counters.contains("rings") ? digits_at(counters.at("rings"), "revoke_waits") : "-",
                or_dash(joined(shard.at("adapters")))});
   }

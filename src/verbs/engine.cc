@@ -344,9 +344,10 @@ Engine::QpPage Engine::list_qps_from(std::uint32_t first) const {
   for (std::uint32_t asked = 0; slot < page_end && asked < kPathsAskedPerPage; ++slot) {
     const QueuePair* const qp = impl_->qps.find(slot);
     if (qp == nullptr) continue;
-    const bool asks =
-        qp->path.is_open() && impl_->services.wire.is_current(qp->path) && qp->path->carries_packets();
-    if (asks) ++asked;
+    const bool has_path = qp->path.is_open() && impl_->services.wire.is_current(qp->path);
+    const bool carries_packets = has_path && qp->path->carries_packets();
+    const bool asks = carries_packets || (has_path && !qp->path->leads_somewhere());
+    if (carries_packets) ++asked;
     page.qps.push_back({.qpn = qp->identity.qpn,
                         .handle = qp->identity.handle,
                         .type = qp->identity.type,

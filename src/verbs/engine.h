@@ -86,7 +86,7 @@ struct QpInfo {
   QpAttributes attributes;
   abi::QpCap cap;
   Gid local_gid;             // zero before RTR
-  std::string path_trouble;  // Path::trouble() of the current path, if it carries packets
+  std::string path_trouble;  // Path::trouble() of the current path, if it carries packets or leads nowhere
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;
@@ -242,7 +242,8 @@ class Engine {
   const guestmem::AddressSpace& memory() const;
   std::vector<QpInfo> list_qps() const;
   // Like list_qps(), one page at a time, for callers with a time bound: a page looks at kSlotsPerPage slots
-  // at most, and asks at most kPathsAskedPerPage paths for their trouble, which may take a system call each.
+  // at most, and asks at most kPathsAskedPerPage paths that carry packets for their trouble, which may take a
+  // system call each.
   // `first`: 0, then `next` of the page before. A page without `next` is the last.
   struct QpPage {
     std::vector<QpInfo> qps;

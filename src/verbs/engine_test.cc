@@ -152,10 +152,13 @@ TEST(EngineViews, QpsAreListedInPartsEachOnce) {
   EXPECT_EQ(a.engine.list_qps().size(), expected.size());
 }
 
-// A path that carries packets may ask the kernel.
+// A path that carries packets may ask the kernel. One that leads nowhere has its reason at hand. Others have
+// none to tell.
 TEST(EngineViews, APageAsksFewPathsForTheirTrouble) {
   struct Asked final : public Path {
-    Asked(bool carries_packets, int& times) : Path(carries_packets), times_(times) {}
+    Asked(bool carries_packets, bool leads_somewhere, int& times)
+        : Path(carries_packets), leads_somewhere_(leads_somewhere), times_(times) {}
+    bool leads_somewhere() const override { return leads_somewhere_; }
     std::string trouble() const override {
       ++times_;
       return "the cable is cut";
@@ -163,13 +166,19 @@ TEST(EngineViews, APageAsksFewPathsForTheirTrouble) {
     std::uint32_t room(std::uint32_t wanted, Instant) override { return wanted; }
     void send_request(const Request&, const guestmem::SpanList&, Instant) override {}
     void send_response(const Response&, const guestmem::SpanList&, Instant) override {}
+    const bool leads_somewhere_;
     int& times_;
   };
   constexpr std::uint32_t kQps = 2 * Engine::kPathsAskedPerPage;
-  for (const bool carries_packets : {false, true}) {
+  for (const auto& [carries_packets, leads_somewhere] :
+       {std::pair(false, true), std::pair(true, true), std::pair(false, false)}) {
+    const bool is_asked = carries_packets || !leads_somewhere;
     TestAdapter a(51, 1, {}, 128u << 20);
     int asked = 0;
-    a.wire.open_other = [&](const Connection&, PathSlot& slot) { slot.open<Asked>(carries_packets, asked); };
+    a.wire.open_other = [&, packets = carries_packets, somewhere = leads_somewhere](const Connection&,
+                                                                                    PathSlot& slot) {
+      slot.open<Asked>(packets, somewhere, asked);
+    };
     const TestCq cq = a.make_cq();
     for (std::uint32_t i = 0; i < kQps; ++i) {
       a.connect(a.make_qp(cq, cq, {.max_send_wr = 1, .max_recv_wr = 1}), kPeer);
@@ -178,8 +187,8 @@ TEST(EngineViews, APageAsksFewPathsForTheirTrouble) {
       asked = 0;
       const Engine::QpPage page = a.engine.list_qps_from(*next);
       EXPECT_EQ(page.qps.size(), carries_packets ? Engine::kPathsAskedPerPage : kQps);
-      EXPECT_EQ(static_cast<std::size_t>(asked), carries_packets ? page.qps.size() : 0U);
-      for (const QpInfo& qp : page.qps) EXPECT_EQ(qp.path_trouble, carries_packets ? "the cable is cut" : "");
+      EXPECT_EQ(static_cast<std::size_t>(asked), is_asked ? page.qps.size() : 0U);
+      for (const QpInfo& qp : page.qps) EXPECT_EQ(qp.path_trouble, is_asked ? "the cable is cut" : "");
       next = page.next;
     }
     EXPECT_EQ(a.engine.list_qps().size(), kQps);

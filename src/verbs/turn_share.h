@@ -1,6 +1,6 @@
 // TurnShare: how much an engine may still copy and execute until its next turn.
 //
-// One thread serves all adapters, and each adapter has the same share of a turn, however many QPs, contexts
+// One thread serves many adapters, and each adapter has the same share of a turn, however many QPs, contexts
 // or doorbells its guest uses. An engine may exceed its share by one piece at most; the next share is smaller
 // by that amount. A rest that it does not use is not saved up. Thread: a value, shard-owned.
 #pragma once

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <exception>
 #include <fmt/core.h>
 #include <mutex>
 #include <random>
@@ -257,8 +258,17 @@ struct Plane::Impl final : StoreObserver {
     auto done = store_->commit((*planned)->transaction);
     if (!done) return Failure(std::move(done).error());
     if (*done != Commit::kCommitted) return Tried::kConflict;
-    if (committed) committed(*base.inventory, (*planned)->next);
+    if (committed) announce(committed, *base.inventory, (*planned)->next);
     return Tried::kCommitted;
+  }
+
+  // The store has the change, whatever becomes of the announcement.
+  static void announce(const Committed& committed, const Inventory& before, const Inventory& after) {
+    try {
+      committed(before, after);
+    } catch (const std::exception& error) {
+      log::error("the store has an edit, but what it changed cannot be told: {}", error.what());
+    }
   }
 
   Result<void> wait_for_notice(std::uint64_t revision, std::unique_lock<std::mutex>& lock) {

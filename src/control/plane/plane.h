@@ -74,6 +74,7 @@ class Plane {
   // understand; kUnavailable: the store cannot be reached, or other edits came first too often.
   // `committed` is called once, when the store has the change, also if edit() fails afterwards because the
   // store's notice of it is late. It is not called for an edit that changes nothing. It must not edit.
+  // An exception of it is logged, and the edit goes on.
   Result<void> edit(const Edit& edit, const Committed& committed = nullptr);
   // Runs `edit` on a copy of the inventory, and commits nothing. Errors: as edit() would have them now.
   Result<void> rehearse(const Edit& edit);

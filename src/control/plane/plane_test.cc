@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <unistd.h>
@@ -56,6 +57,14 @@ TEST_F(PlaneTest, StartsWithWhatTheStoreHas) {
   EXPECT_EQ(member.plane->inventory()->revision, 1U);
   EXPECT_TRUE(member.plane->store_state().connected);
   EXPECT_EQ(member.plane->store_state().description, "fake");
+}
+
+TEST_F(PlaneTest, AnEditStandsEvenIfNobodyCanBeToldOfIt) {
+  const Member member(cluster_);
+  EXPECT_TRUE(member.plane->edit(add_host("esx-01"),
+                                 [](const Inventory&, const Inventory&) { throw std::bad_alloc(); }));
+  EXPECT_TRUE(member.plane->inventory()->hosts.contains("esx-01"));
+  EXPECT_EQ(member.plane->store_state().edits, 1U);
 }
 
 TEST_F(PlaneTest, GivesTheClusterAnIdThatStays) {

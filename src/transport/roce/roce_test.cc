@@ -167,6 +167,11 @@ TEST_F(RoceTest, AnExhaustedPoolLeadsNowhere) {
   a.send(other, write(1));
   EXPECT_EQ(roce_.errors().no_connection, 1u);
   EXPECT_THAT(link_.sent(), IsEmpty());
+  const std::vector<verbs::QpInfo> listed = a.engine.list_qps();
+  ASSERT_THAT(listed, SizeIs(2));
+  EXPECT_EQ(listed[1].qpn, other.qpn);
+  EXPECT_EQ(listed[1].path_trouble,
+            "it has no part of the budget of connections to native endpoints (budgets.native_connections)");
   a.send(qp, write(2));
   EXPECT_THAT(link_.sent(), SizeIs(1)) << "who has one is served";
   EXPECT_EQ(roce_.errors().no_connection, 1u);
