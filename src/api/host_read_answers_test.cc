@@ -35,6 +35,10 @@ class HostReadAnswersTest : public testing::Test {
   Reply read(const ReadWish& wish) {
     return HostReads(there_.call(), HostProof::kCertificates).read("esx-02", wish);
   }
+  // Of routes that wait. The other host ends first, and a test that fails must let them go.
+  ~HostReadAnswersTest() override { go_on_ = true; }
+  std::atomic<std::size_t> running_ = 0;
+  std::atomic<bool> go_on_ = false;
   FakeOtherHost there_;
 };
 
@@ -106,24 +110,22 @@ TEST_F(HostReadAnswersTest, AMessageThatIsNoReadIsRefused) {
 }
 
 TEST_F(HostReadAnswersTest, FewAreAnsweredAtOnce) {
-  std::atomic<std::size_t> running = 0;
-  std::atomic<bool> go_on = false;
   there_.serve(router_that([&](const Call&) {
-    ++running;
-    while (!go_on) std::this_thread::yield();
+    ++running_;
+    while (!go_on_) std::this_thread::yield();
     return ok("{}");
   }));
   std::vector<std::unique_ptr<calls::Conversation>> asked;
   for (std::size_t i = 0; i < HostReadAnswers::kOfHostMax; ++i) {
     asked.push_back(calls::call_of(there_.incoming, "esx-01"));
     ASSERT_TRUE(asked.back()->say(kReadWord, ReadWish{"/v1/stats", {}}));
-    while (running <= i) std::this_thread::yield();
+    while (running_ <= i) std::this_thread::yield();
   }
   const Reply reply = read({"/v1/stats", {}});
   EXPECT_EQ(reply.status, 503);
   EXPECT_THAT(reply.text,
               HasSubstr("host esx-02 gives up: it answers too many reads already, at most 3 of one host"));
-  go_on = true;
+  go_on_ = true;
   for (const auto& call : asked) {
     call->allow_bytes(kRelayedBytesMax);
     EXPECT_TRUE(call->expect(kReadAnswerWord, Instant::now() + std::chrono::seconds(20)));

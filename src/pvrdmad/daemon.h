@@ -5,10 +5,11 @@
 // afterwards; then the daemon serves. Adapters of the cluster's VMs come later, when the cluster's view
 // arrives.
 //
-// Stopping: the API ends first, so no requests come any more. The host's live records are removed from the
-// store. Each shard finishes its turn and its posted tasks. When no shard has a thread any more, adapters,
-// transports and fabrics are destroyed, and each socket file is removed. With a descriptor store, the next
-// process continues with the adapters (adapters/keeper.h), and the live records stay for it.
+// Stopping: the API ends first, so clients ask no more; then the calls of other hosts, which may still have
+// read from it. The host's live records are removed from the store. Each shard finishes its turn and its
+// posted tasks. When no shard has a thread any more, adapters, transports and fabrics are destroyed, and each
+// socket file is removed. With a descriptor store, the next process continues with the adapters
+// (adapters/keeper.h), and the live records stay for it.
 //
 // Thread: created, started, stopped and destroyed by main(); the shards and the API have threads of their
 // own.
