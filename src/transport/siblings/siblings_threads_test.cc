@@ -4,6 +4,7 @@
 // limit: a wake-up that is lost hangs the test.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -188,10 +189,15 @@ class Responder {
       flush(answers_, readers_, rung);
       if (worked || (executed == kMessages && !owes_)) continue;
       requests_.before_sleep();
-      sleep(own_, [this] { return requests_.has_something() || answers_.has_room_again(); });
+      sleep(own_, [this] {
+        if (requests_.has_something() || answers_.has_room_again()) return true;
+        has_slept = true;
+        return false;
+      });
     }
   }
 
+  std::atomic<bool> has_slept = false;
   std::uint32_t executed = 0;
   std::uint64_t rung = 0;
   std::uint64_t gaps = 0;
@@ -233,6 +239,8 @@ class SiblingsThreads : public testing::TestWithParam<std::uint32_t> {
  protected:
   void exchange(bool stops) {
     std::thread other([this] { responder_.run(); });
+    // So one wake-up is shown even on a machine that is so busy that each thread always finds something.
+    while (!responder_.has_slept) std::this_thread::yield();
     requester_.run(stops);
     other.join();
     EXPECT_EQ(responder_.executed, kMessages);
