@@ -3,6 +3,7 @@
 // The data path does not log. A line that a guest can cause at will has a LogLimiter. Thread: any.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <fmt/core.h>
 #include <string>
@@ -49,6 +50,8 @@ class LogLimiter {
   // True if a line may be written at `now`. suppressed() then returns the number of lines suppressed since
   // the last one.
   bool allow(Instant now);
+  // The line that was allowed last does not count.
+  void give_back() { tokens_ = std::min(burst_, tokens_ + 1); }
   std::uint64_t suppressed() const { return reported_; }
 
  private:

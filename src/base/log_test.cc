@@ -42,6 +42,17 @@ TEST(LogLimiter, NeverSavesUpMoreThanTheBurst) {
   EXPECT_FALSE(limiter.allow(Instant{2000s}));
 }
 
+TEST(LogLimiter, ALineThatIsGivenBackMayBeWrittenAgain) {
+  LogLimiter limiter(2, 1s);
+  const Instant start{100s};
+  limiter.give_back();  // never more than the burst
+  EXPECT_TRUE(limiter.allow(start));
+  EXPECT_TRUE(limiter.allow(start));
+  limiter.give_back();
+  EXPECT_TRUE(limiter.allow(start));
+  EXPECT_FALSE(limiter.allow(start));
+}
+
 // A pipe without a reader, like a journal that hangs.
 struct FullPipe {
   Fd read_end;

@@ -71,13 +71,9 @@ bool Arrivals::claim(const motion::Offer& offer, const calls::IncomingCall& call
 // is not told unless the VM comes.
 std::optional<std::string> Arrivals::begin_telling(const std::string& peer) {
   const std::lock_guard lock(mutex_);
-  Telling& telling = told_[peer];
-  if (telling.given_back > 0) {
-    --telling.given_back;
-    return std::string();
-  }
-  if (!telling.limiter.allow(Instant::now())) return std::nullopt;
-  return log::held_back(telling.limiter);
+  log::LogLimiter& limiter = told_.try_emplace(peer, kToldBurst, kToldInterval).first->second;
+  if (!limiter.allow(Instant::now())) return std::nullopt;
+  return log::held_back(limiter);
 }
 
 void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
@@ -108,10 +104,7 @@ void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
   report(*offer, outcome, told.has_value());
   const std::lock_guard lock(mutex_);
   if (!offer->is_question) ++(outcome ? came_ : not_come_);
-  if (told && outcome) {
-    std::uint32_t& given_back = told_.at(call.peer()).given_back;
-    given_back = std::min(given_back + 1, kToldBurst);
-  }
+  if (told && outcome) told_.at(call.peer()).give_back();
   arriving_.erase(motion.vm);
   memories_.erase(motion.id);
 }

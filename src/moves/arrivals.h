@@ -53,11 +53,6 @@ class Arrivals {
     std::unique_ptr<ByteChannel> channel;  // null: not here yet
   };
 
-  struct Telling {
-    log::LogLimiter limiter{kToldBurst, kToldInterval};
-    std::uint32_t given_back = 0;  // by arrivals that succeeded
-  };
-
   void receive_vm(calls::IncomingCall& call, const calls::Said& first);
   void receive_memory(calls::IncomingCall& call, const calls::Said& first);
   std::optional<std::string> begin_telling(const std::string& peer);
@@ -78,7 +73,7 @@ class Arrivals {
   std::map<std::string, std::string> arriving_;  // the motion's id, by VM
   std::map<std::string, Memory> memories_;       // by motion
   // By host of the inventory: it decides how often it makes offers.
-  std::map<std::string, Telling> told_;
+  std::map<std::string, log::LogLimiter> told_;
 };
 
 }  // namespace pvrdma::moves

@@ -7,9 +7,9 @@ from pathlib import Path
 from harness.cluster import Cluster, Setup
 from harness.daemon import Adapter
 from harness.process_node import ProcessNode
-from harness.vm import Vm
+from harness.vm import Vm, link_local
 
-_ADDRESS, _ADDRESS6, _MAC = "192.168.11.81", "fd00:11::81", "52:54:00:12:34:81"
+ADDRESS, ADDRESS6, MAC = "192.168.11.81", "fd00:11::81", "52:54:00:12:34:81"
 
 
 class Mixed(Cluster):
@@ -19,9 +19,9 @@ class Mixed(Cluster):
     has them in its neighbour table.
     """
 
-    def __init__(self, setup: Setup, logs: Path) -> None:
+    def __init__(self, setup: Setup, logs: Path, native_count: int = 0) -> None:
         self._node: ProcessNode | None = None
-        super().__init__(setup, logs, vm_count=1)
+        super().__init__(setup, logs, vm_count=1, native_count=native_count)
 
     @property
     def vm(self) -> Vm:
@@ -36,18 +36,24 @@ class Mixed(Cluster):
 
     def close(self) -> None:
         try:
-            if self._node is not None:
-                self._node.close()
+            self._close_node()
         finally:
-            self._node = None
             super().close()
 
+    def _close_node(self) -> None:
+        node, self._node = self._node, None
+        if node is not None:
+            node.close()
+
     def _adapters(self) -> list[Adapter]:
-        return [*super()._adapters(), Adapter("NODE-01", self._run / "node-01.sock", _MAC, self.setup.hardware_version,
+        return [*super()._adapters(), Adapter("NODE-01", self._run / "node-01.sock", MAC, self.setup.hardware_version,
                         self.setup.roce, doorbells="mapped")]
 
     def _start(self) -> None:
         super()._start()
-        self._node = ProcessNode(self.daemon.api, self.daemon.adapters[-1], _ADDRESS, _ADDRESS6, self.logs)
-        for address in (_ADDRESS, _ADDRESS6, self._node.link_local):
-            self.vm.check(f"ip neighbour replace {address} lladdr {_MAC} dev eth0 nud permanent")
+        self._node = self._make_node()
+
+    def _make_node(self) -> ProcessNode:
+        for address in (ADDRESS, ADDRESS6, link_local(MAC)):
+            self.vm.check(f"ip neighbour replace {address} lladdr {MAC} dev eth0 nud permanent")
+        return ProcessNode(self.daemon.api, self.daemon.adapters[-1], ADDRESS, ADDRESS6, self.logs)
