@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import json
 import os
 import platform
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +81,7 @@ def aim_of(outcome: report.Outcome[Contender], line: Line) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """Measures the chosen lines; returns the exit code."""
-    context: dict[str, Any] = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "rounds": options.rounds,
-                               "scale": options.scale, "kernel": platform.release(), "load_avg": os.getloadavg()}
+    context = {**report.beginning(), "rounds": options.rounds, "scale": options.scale, "kernel": platform.release()}
     machine = Machine()
     try:
         for node in (0, 1):
@@ -96,10 +93,7 @@ def run(options: argparse.Namespace) -> int:
             bench.line(line)
     finally:
         machine.close()
-    context["load_avg_end"] = os.getloadavg()
-    print(f"load average: {context['load_avg'][0]:.1f} before, {context['load_avg_end'][0]:.1f} after; JSON in {options.out}")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"context": context, "benchmarks": bench.benchmarks}, indent=2), encoding="utf-8")
+    report.save(context, bench.benchmarks, options.out)
     return 1 if bench.failed else 0
 
 

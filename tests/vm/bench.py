@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import json
 import os
 import signal
 import sys
@@ -98,8 +97,8 @@ def run(options: argparse.Namespace) -> int:
     """Measures the chosen lines; returns the exit code."""
     lines, with_idle = options.lines
     start = time.time()
-    context = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "acceleration": acceleration(),
-               "rounds": options.rounds, "scale": options.scale, "busy_loops": options.busy_loops, "load_avg": os.getloadavg()}
+    context = {**report.beginning(), "acceleration": acceleration(), "rounds": options.rounds, "scale": options.scale,
+               "busy_loops": options.busy_loops}
     bench = Bench(options)
     with busy_loops(options.busy_loops):
         with Machines(options.suite, _LOGS / "vms") as machines:
@@ -111,16 +110,9 @@ def run(options: argparse.Namespace) -> int:
                 bench.idle(case)
         for case in idle.of_daemons(_LOGS / "idle") if with_idle else ():
             bench.idle(case)
-    context["load_avg_end"] = os.getloadavg()
-    print(f"load average: {context['load_avg'][0]:.1f} before, {context['load_avg_end'][0]:.1f} after; JSON in {options.out}")
-    _save({"context": context, "benchmarks": bench.benchmarks}, options.out)
+    report.save(context, bench.benchmarks, options.out)
     expect_quiet_sandboxes(_LOGS, start)
     return 1 if bench.failed else 0
-
-
-def _save(results: dict[str, Any], target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(results, indent=2), encoding="utf-8")
 
 
 def main() -> int:

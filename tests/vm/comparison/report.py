@@ -3,10 +3,14 @@ bench of tests/process."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from comparison.perftest import Metric
@@ -115,6 +119,19 @@ def blocks(outcome: Outcome[C]) -> list[str]:
 def entries(outcome: Outcome[C]) -> list[dict[str, Any]]:
     """The JSON's benchmarks of an outcome."""
     return [_entry(outcome, metric) for metric in outcome.line.metrics]
+
+
+def beginning() -> dict[str, Any]:
+    """What the JSON says of the machine when a bench begins."""
+    return {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "load_avg": os.getloadavg()}
+
+
+def save(context: dict[str, Any], benchmarks: list[dict[str, Any]], target: Path) -> None:
+    """Writes the JSON that bench/compare reads. `context` began as beginning()."""
+    context["load_avg_end"] = os.getloadavg()
+    print(f"load average: {context['load_avg'][0]:.1f} before, {context['load_avg_end'][0]:.1f} after; JSON in {target}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps({"context": context, "benchmarks": benchmarks}, indent=2), encoding="utf-8")
 
 
 def _title(outcome: Outcome[C], metric: Metric) -> str:
