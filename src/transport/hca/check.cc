@@ -17,6 +17,9 @@ constexpr std::uint32_t kShortBytes = 64;
 constexpr std::uint32_t kSlotBytesOfCheck = 4096;
 constexpr std::uint32_t kReadsMost = 16;
 constexpr Duration kPatience = std::chrono::seconds(5);  // for one completion
+// Local ACK Timeout: retries end after 3.8 s. The device talks to itself, so a late answer means a busy host,
+// as with Soft-RoCE, and not a dead peer.
+constexpr std::uint8_t kTimeout = 17;
 constexpr std::int64_t kMibOfGib = 1024;
 
 class Mapping {
@@ -65,8 +68,12 @@ class Loopback {
       if (!far_->post_receive(kReceive | i, place(kUnderWay + i, kSlotBytesOfCheck))) return refused();
     }
     for (const auto& [qp, peer] : {std::pair(near_.get(), far_.get()), std::pair(far_.get(), near_.get())}) {
-      auto done = qp->connect(
-          {.own = gid, .peer = gid, .peer_qpn = peer->qpn(), .mtu = port.mtu, .reads = size.reads});
+      auto done = qp->connect({.own = gid,
+                               .peer = gid,
+                               .peer_qpn = peer->qpn(),
+                               .mtu = port.mtu,
+                               .reads = size.reads,
+                               .timeout = kTimeout});
       if (!done) return done;
     }
     return {};

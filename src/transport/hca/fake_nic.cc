@@ -186,7 +186,7 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
   bool is_of(const Device& device) const { return &device == &device_; }
   Instant next_event() const {
     if (failed_ || sends_.empty()) return Instant::never();
-    return stuck_since_ ? *stuck_since_ + network_.patience_ : sends_.front().leaves;
+    return stuck_since_ ? *stuck_since_ + patience() : sends_.front().leaves;
   }
   // Completes the first work request with `trouble` and flushes the others.
   void fail_with(std::string_view trouble) {
@@ -201,7 +201,7 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
     FakeQp* const peer = reachable_peer();
     if (peer == nullptr) {
       if (!stuck_since_) stuck_since_ = now;
-      if (now >= *stuck_since_ + network_.patience_) fail_with(kRetryExceeded);
+      if (now >= *stuck_since_ + patience()) fail_with(kRetryExceeded);
       return;
     }
     stuck_since_.reset();
@@ -252,6 +252,12 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
     }
     if (!network_.loses_reads_) std::memcpy(send.from.data, source, send.from.bytes);
     cq_.push({.id = send.id});
+  }
+
+  // Each step of the Local ACK Timeout doubles it.
+  Duration patience() const {
+    const std::uint8_t timeout = peer_ ? peer_->timeout : kPipeTimeout;
+    return network_.patience_ * (1LL << timeout) / (1LL << kPipeTimeout);
   }
 
   FakeQp* reachable_peer() const {

@@ -64,7 +64,7 @@ class FakeNetwork final : public shard::Pollable {
   void cut(bool cut) { cut_ = cut; }
   // Fails all its connected QPs as if their peers had been silent. Returns their number.
   int break_qps(const std::string& name);
-  // The time until the retries of a QP with a silent peer run out.
+  // The time until the retries of a QP with a silent peer run out, if it has the timeout of pipes.
   void set_patience(Duration time) { patience_ = time; }
   // Packets take up to `most`.
   void set_delay(Duration most) { delay_max_ = most; }

@@ -86,15 +86,20 @@ struct RegisteredSpan {
   std::uint32_t lkey = 0;
 };
 
+// The Local ACK Timeout of pipes, as in ibv_qp_attr: 4.096 us * 2^13 = 34 ms. After seven of them without an
+// answer, 0.25 s, the peer counts as dead.
+inline constexpr std::uint8_t kPipeTimeout = 13;
+
 // The address of a QP's peer and the parameters of the connection.
 struct QpConnection {
   verbs::Gid own;
   verbs::Gid peer;
   std::uint32_t peer_qpn = 0;
-  std::uint32_t send_psn = 0;     // 24 bits
-  std::uint32_t receive_psn = 0;  // 24 bits
-  std::uint32_t mtu = 0;          // bytes
-  std::uint32_t reads = 0;        // outstanding READs in either direction that both ends support
+  std::uint32_t send_psn = 0;           // 24 bits
+  std::uint32_t receive_psn = 0;        // 24 bits
+  std::uint32_t mtu = 0;                // bytes
+  std::uint32_t reads = 0;              // outstanding READs in either direction that both ends support
+  std::uint8_t timeout = kPipeTimeout;  // Local ACK Timeout, 5 bits
 };
 
 struct QpSize {

@@ -16,10 +16,7 @@ namespace {
 
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint32_t kMtuBytesOfCode0 = 128;  // IBV_MTU_256 is 1
-// 4.096 us * 2^13 = 34 ms, seven times: a dead peer is detected after about 0.25 s. On Soft-RoCE, a retry_cnt
-// of 7 means infinite retries.
-constexpr std::uint8_t kTimeout = 13;
-constexpr std::uint8_t kRetries = 6;
+constexpr std::uint8_t kRetries = 6;             // on Soft-RoCE, 7 means infinite retries
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::size_t kEventsPerCall = 32;
 
@@ -134,7 +131,7 @@ class RdmaQp final : public NicQueuePair {
     if (!done) return done;
     ibv_qp_attr sending{};
     sending.qp_state = IBV_QPS_RTS;
-    sending.timeout = kTimeout;
+    sending.timeout = to.timeout;
     sending.retry_cnt = kRetries;
     sending.rnr_retry = 0;  // credits rule RNR out
     sending.sq_psn = to.send_psn;
