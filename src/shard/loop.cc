@@ -10,7 +10,15 @@ namespace pvrdma::shard {
 namespace {
 
 constexpr std::uint32_t kTurnsWatchedClosely = 4096;
-constexpr Duration kAskedApart = std::chrono::microseconds(2);  // while something polls
+
+// While most turns only look at memory, the kernel is asked after kAskedApart if descriptors were ready
+// within kReadyLately, for instance those of lanes to other hosts. Otherwise it is asked less often where
+// asking costs much, as in a virtual machine: at most a kAskingShare-th of the time is spent on it.
+constexpr Duration kAskedApart = std::chrono::microseconds(2);
+constexpr Duration kAskedApartMost = std::chrono::microseconds(16);
+constexpr Duration kReadyLately = std::chrono::milliseconds(1);
+constexpr int kAskingShare = 8;
+constexpr int kCostsKept = 8;  // one of these costs is the newest one
 
 }  // namespace
 
@@ -85,7 +93,8 @@ Loop::Done Loop::work(Pace::Sleep wait) {
   const bool sleeps = wait.longest != Duration{0};
   if (sleeps) ++(wait.timed_look ? counters_.timed_looks : counters_.sleeps);
   std::size_t ready = 0;
-  if (sleeps || asks_kernel()) ready = poller_->collect(wait.longest);
+  const bool asks = sleeps || asks_kernel();
+  if (asks) ready = poller_->collect(wait.longest);
   if (sleeps) begin_turn(clock_.now());
   std::size_t called = 0;
   Instant now;
@@ -95,17 +104,30 @@ Loop::Done Loop::work(Pace::Sleep wait) {
     turn_watch_.ran(now, [&] { return "for a descriptor of " + poller_->what(i); });
   }
   if (ready == 0) now = clock_.now();
+  if (ready != 0) last_ready_ = now;
+  if (asks && !sleeps && ready == 0) note_cost(now - turn_watch_.began());
   const bool more = run_pollables(now);
   return {called != 0 || more, more};
 }
 
-// Whether a turn that does not sleep asks the kernel for ready descriptors. While something polls, most turns
-// only look at memory, and asking the kernel costs several times as much.
+// Whether a turn that does not sleep asks the kernel for ready descriptors. While something polls, or was
+// found in memory a moment ago, most turns only look at memory, and asking the kernel costs several times as
+// much.
 bool Loop::asks_kernel() {
   const Instant now = turn_watch_.began();
-  if (pace_.polls() && now - last_asked_ < kAskedApart) return false;
+  if ((pace_.polls() || now < memory_until_) && now - last_asked_ < asked_apart(now)) return false;
   last_asked_ = now;
   return true;
+}
+
+Duration Loop::asked_apart(Instant now) const {
+  if (now - last_ready_ < kReadyLately) return kAskedApart;
+  return std::clamp(asking_costs_ * kAskingShare, kAskedApart, kAskedApartMost);
+}
+
+// A mean of the last costs. A turn that the kernel has interrupted counts for no more than the most.
+void Loop::note_cost(Duration cost) {
+  asking_costs_ += (std::min(cost, kAskedApartMost) - asking_costs_) / kCostsKept;
 }
 
 void Loop::begin_turn(Instant now) {

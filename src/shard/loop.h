@@ -99,12 +99,17 @@ class Loop final : private FdHandler {
   // Borrowed until remove(). Must not be called by a Pollable.
   void add(Pollable& pollable);
   void remove(Pollable& pollable);
+  // A Pollable has found in memory what others announce only to a shard that sleeps. More is likely to come
+  // this way. So for a while, most turns that do not sleep only look at memory, as while something polls.
+  void found_in_memory(Instant now) { memory_until_ = now + kMemoryAfterFound; }
 
   const LoopCounters& counters() const { return counters_; }
   // The CPU time of the shard's thread.
   Duration cpu_used() const { return clock_.thread_cpu(); }
 
  private:
+  static constexpr Duration kMemoryAfterFound = std::chrono::microseconds(50);
+
   Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
        std::unique_ptr<Mailbox> mailbox);
 
@@ -114,6 +119,8 @@ class Loop final : private FdHandler {
   };
   Done work(Pace::Sleep wait);
   bool asks_kernel();
+  Duration asked_apart(Instant now) const;
+  void note_cost(Duration cost);
   bool run_pollables(Instant now);
   void begin_turn(Instant now);
   void end_turn(Instant now);
@@ -132,6 +139,9 @@ class Loop final : private FdHandler {
   LoopCounters counters_;
   TurnWatch turn_watch_;
   Instant last_asked_{};               // when a turn that did not sleep last asked the kernel
+  Instant last_ready_{};               // when the kernel last had ready descriptors
+  Duration asking_costs_{};            // of a question that finds none, on average
+  Instant memory_until_{};             // until when most turns that do not sleep only look at memory
   std::uint32_t watched_closely_ = 0;  // the number of coming turns that read the clock after every Pollable
 };
 

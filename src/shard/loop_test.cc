@@ -370,6 +370,58 @@ TEST_F(LongTurnTest, WhileSomethingPollsDescriptorsAreAskedAfterEveryTwoMicrosec
   EXPECT_NEAR(calls_in_turns(true), kTurns / 20, 2);
 }
 
+TEST_F(LongTurnTest, AfterAFindInMemoryDescriptorsAreAskedAfterEveryTwoMicrosecondsForAWhile) {
+  const Fd event(::eventfd(1, EFD_CLOEXEC));
+  Counter counter([&] { make_readable(event); });
+  ASSERT_TRUE(loop_->watch(event.get(), Interest::kRead, counter));
+  const auto calls_in_turns_of_50us = [&] {
+    const int before = counter.calls;
+    for (int i = 0; i < 500; ++i) {
+      clock_.advance(100ns);
+      loop_->turn(0ms);
+    }
+    return counter.calls - before;
+  };
+  EXPECT_EQ(calls_in_turns_of_50us(), 500);
+  loop_->found_in_memory(clock_.now());
+  EXPECT_NEAR(calls_in_turns_of_50us(), 25, 2);
+  EXPECT_EQ(calls_in_turns_of_50us(), 500);
+  loop_->unwatch(event.get());
+}
+
+// Each reading of the clock takes `per_read`, so a question does, too: one follows it. Returns the most turns
+// that pass until a descriptor is noticed which becomes ready long after the last one.
+int turns_until_noticed(Duration per_read, Duration turn_takes) {
+  test::ManualClock clock(per_read);
+  const auto loop = Loop::create({}, clock).value();
+  const Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Counter counter([] {});
+  EXPECT_TRUE(loop->watch(event.get(), Interest::kRead, counter));
+  const auto turn = [&] {
+    loop->found_in_memory(clock.now());
+    clock.advance(turn_takes);
+    loop->turn(0ms);
+  };
+  int most = 0;
+  for (int phase = 0; phase < 20; ++phase) {
+    clock.advance(2ms);
+    for (int i = 0; i < 100 + phase; ++i) turn();
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(event.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    int turns = 0;
+    for (const int before = counter.calls; counter.calls == before; ++turns) turn();
+    most = std::max(most, turns);
+  }
+  loop->unwatch(event.get());
+  return most;
+}
+
+TEST(Loop, WhereAskingCostsMuchTheKernelIsAskedLessOften) {
+  EXPECT_EQ(turns_until_noticed(0us, 4us), 1);
+  EXPECT_EQ(turns_until_noticed(1us, 0us), 2) << "a turn of 4 us, and 8 us between two questions";
+  EXPECT_EQ(turns_until_noticed(100us, 0us), 1) << "16 us at most, however much it costs";
+}
+
 TEST_F(LongTurnTest, SleepIsNoPartOfIt) {
   Scripted pollable;
   pollable.on_run = [&](Instant) {

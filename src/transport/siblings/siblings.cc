@@ -319,6 +319,7 @@ bool Siblings::run(Instant now) {
     any |= serve(*core_->others[index < count ? index : index - count], now);
   }
   flush(now);
+  if (any) loop_.found_in_memory(now);
   return any;
 }
 
