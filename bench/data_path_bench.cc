@@ -4,10 +4,9 @@
 // `of_memcpy` of WriteAgainstMemcpy), an 8-byte write below 0.5 us of CPU (counter `cpu_us_per_op` of
 // Write/8/…).
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
-#include <span>
+#include <optional>
 #include <time.h>
 #include <vector>
 
@@ -18,14 +17,12 @@
 #include "guestmem/host_span.h"
 #include "support/must.h"
 #include "support/testbench.h"
+#include "transfer.h"
 
 namespace pvrdma {
 namespace {
 
-namespace wr = driver::wr;
-
 constexpr std::uint32_t kBufferBytes = 4u << 20;
-constexpr std::uint32_t kQueueDepth = 256;
 
 // CPU time: other programs on the machine disturb it less than wall-clock time.
 double cpu_seconds() {
@@ -39,30 +36,22 @@ class Pair {
  public:
   explicit Pair(driver::Placement placement = driver::Placement::kScattered)
       : bench_(host()),
-        a_(bench_.device(0), test::gid_of(0), options(placement)),
-        b_(bench_.device(1), test::gid_of(1), options(placement)) {
+        a_(bench_.device(0), test::gid_of(0), bench::deep_endpoint(kBufferBytes, placement)),
+        b_(bench_.device(1), test::gid_of(1), bench::deep_endpoint(kBufferBytes, placement)) {
     test::must(test::connect(a_, b_));
     std::memset(a_.bytes(), 1, kBufferBytes);
     std::memset(b_.bytes(), 2, kBufferBytes);
   }
 
-  // Sets what transfer() posts: `count` requests of one opcode, the last one signalled.
+  // Sets what transfer() posts.
   void prepare(abi::Opcode opcode, std::uint32_t bytes, std::uint32_t count) {
-    from_ = a_.sge(0, bytes);
-    to_ = b_.sge(0, bytes);
-    const bool is_send = opcode == abi::Opcode::kSend;
-    requests_.assign(count, is_send ? wr::send(1, std::span(&from_, 1), 0)
-                                    : wr::rdma(opcode, 1, std::span(&from_, 1), b_.remote(), 0));
-    requests_.back().wqe.send_flags |= wr::kSignaled;
-    receives_.assign(is_send ? count : 0, driver::ReceiveRequest{1, std::span(&to_, 1)});
+    transfer_.emplace(a_, b_, opcode, bytes, count);
   }
 
-  // Posts the requests with one doorbell, and waits until the last one has completed.
+  // Posts the requests with one doorbell, and waits until the last one has completed. An adapter that has
+  // used up a turn's budget gets another turn.
   void transfer() {
-    if (!receives_.empty()) PVRDMA_CHECK(b_.qp->post_recv(receives_).ok(), "the receive queue has room");
-    PVRDMA_CHECK(a_.qp->post_send(requests_).ok(), "the send queue has room");
-    take(*a_.send_cq, 1);
-    take(*b_.recv_cq, receives_.size());
+    transfer_->run([this] { bench_.run(); });
   }
 
   // Adds a connection between the two adapters, with its QPs in RTS. It uses the first connection's CQs,
@@ -99,14 +88,6 @@ class Pair {
     out.driver.ram.size_bytes = 512u << 20;  // sparse; enough for 10,000 more connections
     return out;
   }
-  static test::EndpointOptions options(driver::Placement placement) {
-    test::EndpointOptions out;
-    out.placement = placement;
-    out.cq_entries = 2 * kQueueDepth;
-    out.max_send_wr = out.max_recv_wr = kQueueDepth;
-    out.buffer_bytes = kBufferBytes;
-    return out;
-  }
   driver::QueuePair& idle_qp(const test::RcEndpoint& like) {
     idle_.push_back(
         test::must(driver::QueuePair::create(like.pd, {.send_cq = like.send_cq.get(),
@@ -121,24 +102,12 @@ class Pair {
     test::must(qp.to_rtr({.dest_qpn = peer_qpn, .route = {.dgid = peer.gid}}));
     test::must(qp.to_rts(driver::RtsAttributes{}));
   }
-  void take(driver::CompletionQueue& cq, std::size_t count) {
-    while (count != 0) {
-      const std::size_t taken = cq.poll(completions_, driver::CompletionQueue::WhenEmpty::kReturn);
-      for (std::size_t i = 0; i < taken; ++i) PVRDMA_CHECK(completions_[i].ok(), "nothing fails in a bench");
-      if (taken == 0) bench_.run();  // a turn's budget was used up
-      count -= taken;
-    }
-  }
 
   test::Testbench bench_;
   test::RcEndpoint a_;
   test::RcEndpoint b_;
   std::vector<std::unique_ptr<driver::QueuePair>> idle_;
-  driver::Sge from_{};
-  driver::Sge to_{};
-  std::vector<driver::SendRequest> requests_;
-  std::vector<driver::ReceiveRequest> receives_;
-  std::array<driver::WorkCompletion, kQueueDepth> completions_;
+  std::optional<bench::Transfer> transfer_;
 };
 
 void transfer(benchmark::State& state, abi::Opcode opcode) {
