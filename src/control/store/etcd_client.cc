@@ -83,6 +83,14 @@ bool final_answer(Code code) {
   }
 }
 
+TlsFiles tls_of(const EtcdConfig& config) {
+  return {config.ca_file, config.cert_file, config.key_file};
+}
+
+HttpBounds bounds_of(const EtcdConfig& config) {
+  return {config.answer_mib, config.event_mib};
+}
+
 bool token_refused(const CallFailure& failure) {
   return failure.code == Code::kUnauthenticated ||
          failure.sentence.find("user name is empty") != std::string::npos ||
@@ -97,8 +105,7 @@ class EtcdClient::Borrowed {
   explicit Borrowed(EtcdClient& client) : client_(client) {
     const std::scoped_lock lock(client.pool_mutex_);
     if (client.idle_.empty()) {
-      const EtcdConfig& config = client.config_;
-      session_ = std::make_unique<HttpSession>(TlsFiles{config.ca_file, config.cert_file, config.key_file});
+      session_ = std::make_unique<HttpSession>(tls_of(client.config_), bounds_of(client.config_));
     } else {
       session_ = std::move(client.idle_.back());
       client.idle_.pop_back();
@@ -339,7 +346,7 @@ Outcome<LeaseState> EtcdClient::keep_alive(std::int64_t lease, milliseconds time
 }
 
 Outcome<void> EtcdClient::revoke(std::int64_t lease, milliseconds timeout) {
-  HttpSession session({config_.ca_file, config_.cert_file, config_.key_file});
+  HttpSession session(tls_of(config_), bounds_of(config_));
   const std::string body = lease_request(lease);
   return call_at(session, *endpoints_[current_], {"lease/revoke", body}, timeout,
                  [](std::string_view) -> Result<void> { return {}; });

@@ -406,6 +406,9 @@ TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {
     std::string others;   // the answer to everything else
     std::string trouble;  // a part of the sentence
   };
+  // Small, so that the time limits of the store are enough for what is too long.
+  constexpr std::size_t kAnswerMib = 2;
+  constexpr std::size_t kEventMib = 1;
   const std::vector<Case> cases = {
       {"", "", ""},
       {"", "SSH-2.0-OpenSSH_9.2\r\n", ""},
@@ -416,14 +419,13 @@ TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {
       {"", http(std::string(1 << 20, '[')), "is it an etcd?"},
       {"", http(R"({"header":{"revision":"7"},"kvs":[{"key":"eA=="}]})"),
        "has a record that is not understood"},
-      {"", "HTTP/1.1 200 OK\r\n\r\n" + std::string(HttpSession::kMaxBodyBytes + 1, 'x'),
-       "longer than 64 MiB"},
+      {"", "HTTP/1.1 200 OK\r\n\r\n" + std::string((kAnswerMib << 20) + 1, 'x'), "longer than 2 MiB"},
       {http("what?\n"), http(range), "to a watch is not understood"},
       {http(created + R"({"result":{"header":{},"events":[{"kv":{}}]}})"
                       "\n"),
        http(range), "has an event that is not"},
-      {"HTTP/1.1 200 OK\r\n\r\n" + created + std::string(HttpSession::kMaxLineBytes + 1, 'x'), http(range),
-       "event longer than 16 MiB"},
+      {"HTTP/1.1 200 OK\r\n\r\n" + created + std::string((kEventMib << 20) + 1, 'x'), http(range),
+       "event longer than 1 MiB"},
       {http(R"({"error":{"grpc_code":14,"http_code":503,"message":"I am tired"}})"), http(range),
        "I am tired"},
       {http(created), http(range), "it ended the watch"},
@@ -436,7 +438,10 @@ TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {
       if (path.starts_with("/v3/lease/")) return http(lease);
       return path == "/v3/watch" ? one.watch : one.others;
     });
-    Member member(config_of({server.url()}));
+    EtcdConfig config = config_of({server.url()});
+    config.answer_mib = kAnswerMib;
+    config.event_mib = kEventMib;
+    Member member(config);
     ASSERT_TRUE(member.wait_trouble("etcd " + server.url() + ": "));
     ASSERT_TRUE(member.wait_trouble(one.trouble));
     EXPECT_NE(member.store->commit(kPutA).value_or(Commit::kConflict), Commit::kCommitted);

@@ -175,7 +175,7 @@ bool EtcdServer::spawn() {
 }
 
 bool EtcdServer::up() {
-  HttpSession session(tls_ ? tls_->client : TlsFiles{});
+  HttpSession session(tls_ ? tls_->client : TlsFiles{}, {.body_mib = 1, .line_mib = 1});
   const auto answer = session.post({.url = url() + "/v3/maintenance/status",
                                     .body = "{}",
                                     .authorization = "",

@@ -23,6 +23,7 @@ struct HeaderList {
 }  // namespace
 
 struct HttpSession::Transfer {
+  HttpBounds bounds;
   const LineSink* sink = nullptr;  // null: the whole body is kept
   std::string buffer;
   bool enough = false;
@@ -30,8 +31,8 @@ struct HttpSession::Transfer {
 
   bool take(std::string_view data) {
     if (sink == nullptr) {
-      if (buffer.size() + data.size() > kMaxBodyBytes) {
-        cut = fmt::format("its answer is longer than {} MiB", kMaxBodyBytes >> 20);
+      if (buffer.size() + data.size() > bounds.body_mib << 20) {
+        cut = fmt::format("its answer is longer than {} MiB", bounds.body_mib);
         return false;
       }
       buffer.append(data);
@@ -40,8 +41,8 @@ struct HttpSession::Transfer {
     while (!data.empty()) {
       const std::size_t end = data.find('\n');
       const std::string_view piece = data.substr(0, end);
-      if (buffer.size() + piece.size() > kMaxLineBytes) {
-        cut = fmt::format("it sent an event longer than {} MiB", kMaxLineBytes >> 20);
+      if (buffer.size() + piece.size() > bounds.line_mib << 20) {
+        cut = fmt::format("it sent an event longer than {} MiB", bounds.line_mib);
         return false;
       }
       buffer.append(piece);
@@ -57,7 +58,7 @@ struct HttpSession::Transfer {
   }
 };
 
-HttpSession::HttpSession(const TlsFiles& tls) {
+HttpSession::HttpSession(const TlsFiles& tls, HttpBounds bounds) : bounds_(bounds) {
   static std::once_flag once;
   std::call_once(once, [] { PVRDMA_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl"); });
   while ((multi_ = curl_multi_init()) == nullptr) pause_for_memory();
@@ -101,14 +102,13 @@ std::size_t HttpSession::receive(const char* data, std::size_t size, std::size_t
 }
 
 HttpSession::Outcome<HttpAnswer> HttpSession::post(const HttpRequest& request) {
-  Transfer transfer;
+  Transfer transfer{bounds_};
   return run(request, transfer, [] { return true; });
 }
 
 HttpSession::Outcome<HttpAnswer> HttpSession::stream(const HttpRequest& request, const LineSink& sink,
                                                      const KeepOn& keep_on) {
-  Transfer transfer;
-  transfer.sink = &sink;
+  Transfer transfer{bounds_, &sink};
   return run(request, transfer, keep_on);
 }
 

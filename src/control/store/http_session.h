@@ -39,28 +39,32 @@ struct HttpFailure {
   bool sent = false;   // the server may have got the request
 };
 
+// What a session keeps at most of an answer.
+struct HttpBounds {
+  std::size_t body_mib;
+  std::size_t line_mib;
+};
+
 class HttpSession {
  public:
   static constexpr std::chrono::milliseconds kConnectTimeout{2000};
-  static constexpr std::size_t kMaxBodyBytes = std::size_t{64} << 20;
-  static constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
 
   template <typename T>
   using Outcome = tl::expected<T, HttpFailure>;
   using LineSink = std::function<bool(std::string_view line)>;  // returns false to end the stream
   using KeepOn = std::function<bool()>;  // called at least once a second; returns false to end the stream
 
-  explicit HttpSession(const TlsFiles& tls);
+  explicit HttpSession(const TlsFiles& tls, HttpBounds bounds);
   ~HttpSession();
   HttpSession(const HttpSession&) = delete;
   HttpSession& operator=(const HttpSession&) = delete;
 
-  // Blocks for at most the request's timeout. A body beyond kMaxBodyBytes is a failure.
+  // Blocks for at most the request's timeout. A body beyond the bound is a failure.
   Outcome<HttpAnswer> post(const HttpRequest& request);
 
   // Passes each line of the answer's body to `sink` as it arrives. It ends when the server ends, the
-  // connection breaks, or one of the functions returns false. The body of the result is the text after the
-  // last line break.
+  // connection breaks, a line is beyond the bound, or one of the functions returns false. The body of the
+  // result is the text after the last line break.
   Outcome<HttpAnswer> stream(const HttpRequest& request, const LineSink& sink, const KeepOn& keep_on);
 
   // Ends the current call and all later ones at once.
@@ -71,6 +75,7 @@ class HttpSession {
   static std::size_t receive(const char* data, std::size_t size, std::size_t count, void* transfer);
   Outcome<HttpAnswer> run(const HttpRequest& request, Transfer& transfer, const KeepOn& keep_on);
 
+  const HttpBounds bounds_;
   void* multi_;  // CURLM, owned
   void* easy_;   // CURL, owned
   std::atomic<bool> interrupted_ = false;

@@ -122,6 +122,9 @@ struct EtcdConfig {
   std::string cert_file;
   std::string key_file;
   std::uint32_t lease_seconds = 10;
+  // What the daemon keeps at most of an answer, and of an event of a watch.
+  std::size_t answer_mib = 64;
+  std::size_t event_mib = 16;
   bool compact = true;  // false: etcd (--auto-compaction-retention) or another user compacts it
 };
 
