@@ -105,7 +105,7 @@ TEST_F(EventRoutes, RefuseWhatIsNoNumber) {
   EXPECT_THAT(error("after", "99999999999999999999"), HasSubstr("give a number, 0 to "));
   EXPECT_EQ(error("limit", "0"), "limit is 0: give 1 to 1024");
   EXPECT_EQ(error("limit", "1025"), "limit is 1025: give 1 to 1024");
-  EXPECT_THAT(error("level", "warn"), HasSubstr("it knows only after and limit"));
+  EXPECT_THAT(error("level", "warn"), HasSubstr("it knows only after, limit"));
 }
 
 TEST_F(EventRoutes, MayBeReadWithTheReadToken) {

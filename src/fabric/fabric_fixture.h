@@ -41,6 +41,9 @@ class RecordingTransport final : public transport::Transport {
     record({place.engine, ' ', place.host, place.segment, place.shard}, 'd', traffic, payload);
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
+  std::string trouble(transport::HostId host) const override {
+    return is_up(host) ? "" : "not connected now";
+  }
   bool leaves(transport::SegmentId segment) const override { return linked.contains(segment); }
   void flush(Instant) override { ++flushes; }
 

@@ -76,7 +76,8 @@ std::optional<PathInfo> RemoteDirectory::path_to(const verbs::Gid& gid, const Tr
     const transport::Transport* const better = transports.find(it->second.kind);
     path.reason = better != nullptr ? better->trouble(host.id) : "this host's HCA is not used";
   }
-  if (transport == nullptr || !transport->is_up(host.id)) path.reason += ", not connected now";
+  const std::string trouble = transport != nullptr ? transport->trouble(host.id) : "not connected now";
+  if (!trouble.empty()) path.reason += ", " + trouble;
   return path;
 }
 

@@ -235,7 +235,7 @@ class Transport {
 
   // Whether messages reach that other host now.
   virtual bool is_up(HostId host) const = 0;
-  // Why they do not: one clause. Empty if they do, or if the transport cannot say.
+  // Why they do not, or seem not to: one clause. Empty if they do, or if the transport cannot say.
   virtual std::string trouble(HostId /*host*/) const { return {}; }
 
   // Whether the transport leads out of the cluster, to the native endpoints of the segment.

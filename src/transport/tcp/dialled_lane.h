@@ -34,6 +34,7 @@ class DialledLane final : private FrameSocket::User {
   void rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   bool is_up() const { return socket_ != nullptr && socket_->is_up(); }
+  bool is_quiet() const { return socket_ != nullptr && socket_->is_quiet(); }
   // Why it is down: one clause. Empty while it is up or dials for the first time.
   const std::string& trouble() const { return trouble_; }
   std::uint64_t reconnects() const { return reconnects_; }

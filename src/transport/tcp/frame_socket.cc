@@ -407,6 +407,7 @@ void FrameSocket::do_time(Instant now) {
                                            : "the handshake was not completed within 3 seconds");
     return;
   }
+  is_quiet_ = now >= last_heard_ + kQuietTime;
   if (now >= last_heard_ + kSilenceMax) {
     ++shared_.errors.silent_peers;
     close(wire::GoodbyeReason::kSilent, "no byte arrived for 3 seconds", now);
@@ -426,7 +427,7 @@ void FrameSocket::do_time(Instant now) {
 Instant FrameSocket::next_deadline() const {
   if (broken()) return Instant::never();
   if (state_ != State::kUp) return started_ + kHandshakeTime;
-  return std::min(last_heard_ + kSilenceMax, last_sent_ + kPingPause);
+  return std::min(last_heard_ + (is_quiet_ ? kSilenceMax : kQuietTime), last_sent_ + kPingPause);
 }
 
 void flush_all(TcpShared& shared, Instant now) {

@@ -36,6 +36,8 @@ namespace pvrdma::transport::tcp {
 
 inline constexpr Duration kHandshakeTime = std::chrono::seconds(3);  // for TCP, TLS and greeting together
 inline constexpr Duration kPingPause = std::chrono::seconds(1);
+// A peer pings each kPingPause, so one of which nothing is heard for longer is in trouble. That is told.
+inline constexpr Duration kQuietTime = std::chrono::milliseconds(1250);
 inline constexpr Duration kSilenceMax = std::chrono::seconds(3);
 inline constexpr std::size_t kBusyBytes = 64 * 1024;  // unsent bytes above which no request is sent
 // Unsent bytes above which not even connection management is sent.
@@ -74,6 +76,8 @@ class FrameSocket final : private shard::FdHandler {
   void start_or_break(Instant now);
 
   bool is_up() const { return state_ == State::kUp; }
+  // Whether nothing was heard for kQuietTime when on_time() last looked.
+  bool is_quiet() const { return is_quiet_; }
   bool broken() const { return state_ == State::kBroken; }
   // Why it broke: one clause. Empty while it works.
   const std::string& trouble() const { return trouble_; }
@@ -178,6 +182,7 @@ class FrameSocket final : private shard::FdHandler {
   Instant started_{};
   Instant last_heard_{};  // when a byte last came, or left while reading pauses
   Instant last_sent_{};
+  bool is_quiet_ = false;
 
   Output output_;
   std::uint64_t next_send_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/events.h"
+
 namespace pvrdma::transport::tcp {
 
 HostLanes::HostLanes(TcpShared& shared, HostId id) : shared_(shared), id_(id) {
@@ -62,6 +64,17 @@ void HostLanes::adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, I
 
 bool HostLanes::is_up() const {
   return std::any_of(dialled_.begin(), dialled_.end(), [](const auto& lane) { return lane->is_up(); });
+}
+
+// No dialled lane hears anything. Dialled lanes are enough, because their answers come back on them.
+bool HostLanes::is_quiet() const {
+  return is_up() && std::all_of(dialled_.begin(), dialled_.end(),
+                                [](const auto& lane) { return !lane->is_up() || lane->is_quiet(); });
+}
+
+std::string HostLanes::trouble() const {
+  if (!is_up()) return "not connected now";
+  return is_quiet() ? "nothing is heard from it now" : "";
 }
 
 TcpPeerState HostLanes::state() const {
@@ -139,6 +152,28 @@ void HostLanes::on_time(Instant now) {
   for (const auto& lane : dialled_) lane->on_time(now);
   for (const auto& lane : accepted_)
     if (lane) lane->socket().on_time(now);
+  tell_if_quiet(now);
+}
+
+// The end of the silence is told, too, unless the lanes broke meanwhile: turn() tells that.
+void HostLanes::tell_if_quiet(Instant now) {
+  const bool quiet = is_quiet();
+  if (quiet == told_quiet_) return;
+  if (!is_up()) {
+    told_quiet_ = false;
+    return;
+  }
+  if (!limiter_.allow(now)) return;
+  told_quiet_ = quiet;
+  const events::Subject subject{events::Type::kPath, events::Kind::kHost, peer_->name};
+  if (quiet) {
+    events::tell(log::Level::kWarn, subject,
+                 "path to host {}: no byte has come from it for {:.2f} s: its network or this host's is "
+                 "interrupted, or its daemon does not run",
+                 peer_->name, std::chrono::duration<double>(kQuietTime).count());
+  } else {
+    events::tell(log::Level::kInfo, subject, "path to host {}: it is heard again", peer_->name);
+  }
 }
 
 Instant HostLanes::next_deadline() const {

@@ -40,6 +40,8 @@ class HostLanes {
   void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 
   bool is_up() const;
+  // Why messages do not reach the host now: one clause. Empty if they do.
+  std::string trouble() const;
   TcpPeerState state() const;
 
   // The lane for requests and datagrams between two ends; lives as long as this. `hash`, here and below, is
@@ -57,6 +59,8 @@ class HostLanes {
  private:
   void bury_lanes(Instant now);
   void note(const std::string& trouble, Instant now);
+  bool is_quiet() const;
+  void tell_if_quiet(Instant now);
 
   TcpShared& shared_;
   const HostId id_;
@@ -67,6 +71,7 @@ class HostLanes {
   std::vector<std::unique_ptr<AcceptedLane>> accepted_;  // by the peer's lane number; may be null
   std::vector<std::unique_ptr<AcceptedLane>> leaving_;   // closed; destroyed in the next turn
   bool told_up_ = false;
+  bool told_quiet_ = false;
   DialledLane::News untold_;  // news that a turn lost when it ended without memory
   std::string noted_;         // the last trouble that was logged
   log::LogLimiter limiter_{8, std::chrono::seconds(10)};

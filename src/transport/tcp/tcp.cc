@@ -226,6 +226,11 @@ bool Tcp::is_up(HostId host) const {
   return entry != impl_->hosts.end() && entry->second->is_up();
 }
 
+std::string Tcp::trouble(HostId host) const {
+  const auto entry = impl_->hosts.find(host);
+  return entry != impl_->hosts.end() ? entry->second->trouble() : "not connected now";
+}
+
 void Tcp::flush(Instant now) {
   if (!impl_->shared.in_batch) tcp::flush_all(impl_->shared, now);
 }

@@ -1,4 +1,7 @@
 // Slow, silent and greedy peers: refusals, pauses, keep-alive.
+#include <gmock/gmock.h>
+
+#include "support/log_of.h"
 #include "transport/tcp/raw_peer.h"
 
 namespace pvrdma::transport::tcp {
@@ -107,6 +110,24 @@ TEST_F(TcpDialledTest, MessagesOfMiddlingSizeLeaveTogether) {
   });
   for (std::uint32_t i = 0; i < kMessages; ++i)
     EXPECT_TRUE(peer_->next_as<verbs::Request>().has_value()) << i;
+}
+
+// As behind a pulled cable: the sockets stay, and nothing arrives.
+TEST_F(TcpDialledTest, AHostThatIsNotHeardIsToldBeforeTheLaneEnds) {
+  const auto trouble = [&] { return world_.on_shard([&] { return b_.tcp().trouble(HostId(9)); }); };
+  const std::string log = test::log_of([&] {
+    world_.pass(1200);
+    EXPECT_EQ(trouble(), "");
+    world_.pass(100);
+    EXPECT_EQ(trouble(), "nothing is heard from it now");
+    EXPECT_TRUE(world_.on_shard([&] { return b_.tcp().is_up(HostId(9)); }));
+    EXPECT_TRUE(peer_->send(wire::Frame{.sequence = 1, .body = wire::Ping{}}));
+    EXPECT_TRUE(world_.wait([&] { return b_.tcp().trouble(HostId(9)).empty(); }, 1100));
+    world_.pass(3100);
+    EXPECT_EQ(trouble(), "not connected now");
+  });
+  EXPECT_THAT(log, testing::HasSubstr("warning path to host esx9: no byte has come from it for 1.25 s"));
+  EXPECT_THAT(log, testing::HasSubstr("info path to host esx9: it is heard again"));
 }
 
 TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
