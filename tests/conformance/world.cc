@@ -20,24 +20,6 @@ constexpr Duration kStep = std::chrono::milliseconds(1);
 
 }  // namespace
 
-class World::RunningAdapter final : public shard::Pollable {
- public:
-  RunningAdapter(shard::Loop& loop, device::Adapter& adapter) : loop_(loop), adapter_(adapter) {
-    loop_.add(*this);
-  }
-  ~RunningAdapter() override { loop_.remove(*this); }
-
-  bool run(Instant now) override { return adapter_.run(now); }
-  void on_time(Instant now) override { adapter_.on_time(now); }
-  Instant next_deadline() const override { return adapter_.next_deadline(); }
-  bool polls() const override { return adapter_.polls(); }
-  std::string what() const override { return "adapter " + adapter_.name(); }
-
- private:
-  shard::Loop& loop_;
-  device::Adapter& adapter_;
-};
-
 World::World(const PathUnderTest& path, std::uint32_t adapters, const driver::DeviceOptions& options)
     : path_(path),
       options_(options),
@@ -113,7 +95,7 @@ void World::add_adapter(std::uint32_t index) {
       adapter->host->fabric->segment(kSegment));
   adapter->device = must(device::Adapter::create(config, *adapter->port, clock_));
   adapter->port->attach(adapter->device->engine());
-  adapter->running = std::make_unique<RunningAdapter>(*loop_, *adapter->device);
+  adapter->running = std::make_unique<test::RunningAdapter>(*loop_, *adapter->device);
   adapters_.push_back(std::move(adapter));
 }
 

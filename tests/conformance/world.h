@@ -24,6 +24,7 @@
 #include "fabric/port.h"
 #include "shard/loop.h"
 #include "support/manual_clock.h"
+#include "support/running_adapter.h"
 #include "support/testbench.h"
 #include "transport/fault/fault.h"
 
@@ -108,12 +109,11 @@ class World {
     std::unique_ptr<transport::Fault> fault;  // null: no faults are injected
     transport::Transport* transport = nullptr;
   };
-  class RunningAdapter;
   struct Adapter {
     Host* host;
     std::unique_ptr<fabric::Port> port;
     std::unique_ptr<device::Adapter> device;
-    std::unique_ptr<RunningAdapter> running;
+    std::unique_ptr<test::RunningAdapter> running;
     std::unique_ptr<driver::Device> driver;
     std::unique_ptr<driver::Context> process;  // only with mapped doorbells
     test::InProcessBus* bus = nullptr;         // owned by `driver`

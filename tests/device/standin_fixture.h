@@ -225,4 +225,18 @@ std::optional<Event> next_event(const Fd& channel, int timeout_ms = 10'000) {
   return event;
 }
 
+// A host with one adapter and its stand-in, for each kind of doorbells.
+class StandInTest : public ::testing::TestWithParam<DoorbellMode> {
+ protected:
+  StandInTest() : host_({.adapter_count = 1, .doorbells = GetParam()}), standin_(host_.socket_path(0)) {}
+
+  const abi::Gid gid_ = standin::gid_of(must(IpAddress::parse("10.99.0.1")));
+  ServedHost host_;
+  RunningStandIn standin_;
+};
+
+inline std::string doorbells_name(const ::testing::TestParamInfo<DoorbellMode>& mode) {
+  return mode.param == DoorbellMode::kMapped ? "Mapped" : "Trapped";
+}
+
 }  // namespace pvrdma::test
