@@ -32,6 +32,7 @@ _SETUPS = [
     pytest.param(Setup(hardware_version=14), marks=pytest.mark.full),
     pytest.param(Setup(hardware_version=13), marks=pytest.mark.full),
     pytest.param(Setup(suite="bookworm"), marks=pytest.mark.full),
+    pytest.param(Setup(suite="bullseye"), marks=pytest.mark.full),
     pytest.param(Setup(suite="forky"), marks=pytest.mark.full),
 ]
 

@@ -17,11 +17,11 @@ from testbed import ensure
 
 
 # The beginning of `uname -r` in each suite's guest. Debian's next release changes its kernel from time to time.
-_KERNELS = {"trixie": r"6\.12\.", "bookworm": r"6\.1\.", "forky": r"[7-9]\.\d+\."}
+_KERNELS = {"trixie": r"6\.12\.", "bookworm": r"6\.1\.", "bullseye": r"5\.10\.", "forky": r"[7-9]\.\d+\."}
 
 
 @pytest.fixture(scope="module", params=["trixie", *(pytest.param(suite, marks=pytest.mark.full)
-                                                   for suite in ("bookworm", "forky"))])
+                                                   for suite in ("bullseye", "bookworm", "forky"))])
 def bare(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Two VMs with only an Ethernet. The tests below restart the first one."""
     logs: Path = tmp_path_factory.mktemp("bare")
@@ -108,6 +108,7 @@ def test_a_failure_tells_of_both_sides(bare: Cluster) -> None:
         cases.run(one_waits, *bare.vms)
 
 
+@pytest.mark.full
 def test_reboot_power_off_and_kill(bare: Cluster) -> None:
     first, second = bare.vms
     sleeper = first.start_job("sleep 1000")

@@ -127,7 +127,7 @@ def _base_system(root: Path, recipe: RootRecipe, tree: Path) -> None:
 
 def _indices(root: Path, modules: _Modules, recipe: RootRecipe, tree: Path) -> None:
     """Runs the root's depmod on the modules of all overlays together."""
-    with tempfile.TemporaryDirectory(prefix="pvrdma-depmod-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="depmod-", dir=root / "tmp") as scratch:
         everything = Path(scratch)
         for overlay in recipe.overlays:
             for name in overlay.modules:
@@ -136,7 +136,7 @@ def _indices(root: Path, modules: _Modules, recipe: RootRecipe, tree: Path) -> N
         staged = everything / "usr/lib/modules" / modules.release
         for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
             shutil.copyfile(modules.folder / name, staged / name)
-        subprocess.run([*rootexec.command(root, "/usr/sbin/depmod"), "-b", str(everything), modules.release], check=True)
+        rootexec.run_inside(root, "depmod", "-b", f"/tmp/{everything.name}", modules.release)
         target = tree / "usr/lib/modules" / modules.release
         target.mkdir(parents=True)
         for name in _INDICES:

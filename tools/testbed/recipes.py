@@ -86,6 +86,7 @@ BASE = Overlay(
     name="base",
     programs=(
         "/usr/bin/busybox",
+        "/usr/bin/base64",  # Debian 11's busybox has none
         "/usr/bin/dash",  # busybox's own shell would prefer its applets to the programs below
         "/usr/bin/flock",
         "/usr/bin/ip",
@@ -177,6 +178,11 @@ ROOTS = (
         suite="bookworm",
         packages=(*_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         overlays=(BASE, NVME, SOFT_ROCE, ARRAY),
+    ),
+    RootRecipe(
+        suite="bullseye",
+        packages=(*_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
+        overlays=(BASE, NVME, SOFT_ROCE),
     ),
     # Debian's next release, with the kernel and rdma-core that the archive has when the root is built.
     RootRecipe(

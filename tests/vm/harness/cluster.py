@@ -39,17 +39,20 @@ class Setup:
 class Cluster(Ensemble):
     """N such VMs, ready for use. With `with_adapters=False` they have only their vmxnet3, and there is no daemon.
 
-    With `native_count` native endpoints the daemon is on the Ethernet, too; `mtu` applies to all machines' network.
+    With `native_count` native endpoints the daemon is on the Ethernet, too; `mtu` applies to all machines' network. With
+    `first_starts_bare` NIC and adapter are still to be plugged into the first VM.
     """
 
     def __init__(self, setup: Setup, logs: Path, vm_count: int = 2, overlays: tuple[str, ...] = (),
-                 with_adapters: bool = True, native_count: int = 0, mtu: int | None = None) -> None:
+                 with_adapters: bool = True, native_count: int = 0, mtu: int | None = None,
+                 first_starts_bare: bool = False) -> None:
         self.setup = setup
         self._vm_count = vm_count
         self._overlays = overlays
         self._with_adapters = with_adapters
         self._native_count = native_count
         self._mtu = mtu
+        self._first_starts_bare = first_starts_bare
         super().__init__(logs)
 
     @property
@@ -71,7 +74,8 @@ class Cluster(Ensemble):
     def _specs(self) -> list[VmSpec]:
         return [VmSpec(name=f"VM-{index:02d}", address=f"192.168.11.{50 + index}", address6=f"fd00:11::{50 + index}",
                        mac=f"52:54:00:12:34:{50 + index}", overlays=self._overlays,
-                       adapter=self._run / f"vm-{index:02d}.sock" if self._with_adapters else None)
+                       adapter=self._run / f"vm-{index:02d}.sock" if self._with_adapters else None,
+                       starts_bare=self._first_starts_bare and index == 1)
                 for index in range(1, self._vm_count + 1)]
 
     def _native_specs(self) -> list[VmSpec]:
@@ -89,5 +93,5 @@ class Cluster(Ensemble):
                 vm.check(f"ip link set eth0 mtu {self._mtu}")
             if vm in self.natives:
                 soft_roce.add_device(vm)
-            elif vm.spec.adapter is not None:
+            elif vm.spec.adapter is not None and not vm.spec.starts_bare:
                 rdma.wait_active(vm)

@@ -8,11 +8,13 @@ import json
 import socket
 import subprocess
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness import process
 from harness.channel import Channel, GuestLost, GuestTimeout, Result
+from harness.qmp import Qmp
 from testbed import Testbed
 
 BOOT_GUARD_S = 120.0
@@ -21,6 +23,10 @@ _MONITOR_GUARD_S = 10.0
 _SUCCESSOR_GUARD_S = 30.0
 FIRST_SLOT = 0x10
 DEVICE = "vmw_pvrdma0"
+# Where a VM that started bare gets its adapter: the slots of the machine itself take no devices while it runs. By default a
+# port has addresses for 2 MiB, and the doorbells alone need 8.
+_PORT = "pvrdma-port"
+_EMPTY_PORT = ("-device", f"pcie-root-port,id={_PORT},bus=pcie.0,addr={FIRST_SLOT:x}.0,chassis=1,slot=1,mem-reserve=16M")
 # Without KVM, "rep movsb" copies byte by byte. Kernel and libc do not use it if the processor does not call it fast (ERMS,
 # FSRM). A fifth level of page tables (LA57) makes each miss of the TLB slower.
 _PROCESSORS = {"kvm": "max", "tcg": "max,-erms,-fsrm,-la57"}
@@ -32,7 +38,8 @@ class VmSpec:
 
     `archives` are further cpio archives of guest files. `rdma_device` is the device that the guest's programs use, `nic` is
     QEMU's name of its NIC, and `devices` are QEMU's arguments for further devices. `memory_backend` is QEMU's object for the
-    guest's memory without its name and size, empty for QEMU's default.
+    guest's memory without its name and size, empty for QEMU's default. With `starts_bare` NIC and adapter are missing
+    until `plug_adapter()`.
     """
 
     name: str
@@ -49,6 +56,7 @@ class VmSpec:
     rdma_device: str = DEVICE
     nic: str = "vmxnet3"
     devices: tuple[str, ...] = ()
+    starts_bare: bool = False
 
 
 class GuestCommandFailed(AssertionError):
@@ -318,6 +326,21 @@ class Vm:
             monitor.sendall(b"system_reset\n")
             self.wait_ready(boots + 1)
 
+    def plug_adapter(self) -> None:
+        """Plugs NIC and adapter into the port of a VM that started bare. The guest sees both when the NIC comes, because
+        it is function 0."""
+        with closing(Qmp(self.monitor)) as monitor:
+            monitor.execute("device_add", driver="vfio-user-pci", id="adapter", bus=_PORT, addr="0.1",
+                            socket={"type": "unix", "path": str(self.spec.adapter)})
+            monitor.execute("netdev_add", type="stream", id="net", server=False, addr={"type": "unix", "path": str(self._hub)})
+            monitor.execute("device_add", driver=self.spec.nic, id="nic", bus=_PORT, addr="0.0", multifunction=True,
+                            netdev="net", mac=self.spec.mac, romfile="")
+
+    def unplug_adapter(self) -> None:
+        """Asks the guest to give up NIC and adapter, which are one slot. Returns at once."""
+        with closing(Qmp(self.monitor)) as monitor:
+            monitor.execute("device_del", id="nic")
+
     def power_off(self) -> None:
         """Powers the guest off and waits for QEMU to end."""
         assert self._process is not None
@@ -418,7 +441,8 @@ class Vm:
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,path={self._agent_path}",
             "-device", "virtserialport,chardev=agent,name=pvrdma.agent",
-            *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, adapter, spec.nic),
+            *(_EMPTY_PORT if spec.starts_bare else
+              slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, adapter, spec.nic)),
             *spec.devices,
         ]
 
