@@ -1,5 +1,8 @@
 #include "api/answers.h"
 
+#include <algorithm>
+#include <tuple>
+
 namespace pvrdma::api {
 namespace {
 
@@ -12,6 +15,11 @@ Json by_name(const std::vector<Named>& list) {
 
 bool wanted(std::string_view adapter, std::string_view name) {
   return adapter.empty() || adapter == name;
+}
+
+// Of a connected QP.
+std::string_view path_of(const snapshots::QpSnapshot& qp) {
+  return qp.path.empty() ? "none" : qp.path;
 }
 
 }  // namespace
@@ -62,11 +70,17 @@ Json BudgetsRule::schema(Components& components) const {
       {{"type", "object"}, {"additionalProperties", schema::schema_of<BudgetUse>(components)}});
 }
 
-std::vector<snapshots::QpSnapshot> qps_of(const snapshots::Snapshot& snapshot, std::string_view adapter) {
+std::vector<snapshots::QpSnapshot> qps_of(const snapshots::Snapshot& snapshot, const QpWish& wish) {
   std::vector<snapshots::QpSnapshot> qps;
   for (const snapshots::QpSnapshot& qp : snapshot.qps) {
-    if (wanted(adapter, qp.adapter)) qps.push_back(qp);
+    if (!wanted(wish.adapter, qp.adapter)) continue;
+    if (!wish.path.empty() && (qp.remote_gid.empty() || path_of(qp) != wish.path)) continue;
+    if (!wish.limit || qp.qpn > wish.after) qps.push_back(qp);
   }
+  if (!wish.limit) return qps;
+  const auto end = qps.begin() + static_cast<std::ptrdiff_t>(std::min(*wish.limit, qps.size()));
+  std::ranges::partial_sort(qps, end, {}, &snapshots::QpSnapshot::qpn);
+  qps.erase(end, qps.end());
   return qps;
 }
 
@@ -76,9 +90,21 @@ std::vector<PathView> paths_of(const snapshots::Snapshot& snapshot, const std::s
     if (qp.remote_gid.empty()) continue;
     PathView& path = paths.emplace_back(PathView{qp});
     if (path.path == "local" && path.peer_host.empty()) path.peer_host = host;
-    if (path.path.empty()) path.path = "none";
+    path.path = path_of(qp);
   }
   return paths;
+}
+
+std::vector<PathCount> path_counts_of(const snapshots::Snapshot& snapshot, const std::string& host) {
+  std::map<std::tuple<std::string, std::string_view, std::string, std::string>, std::uint64_t> counts;
+  for (const PathView& each : paths_of(snapshot, host))
+    ++counts[{each.adapter, each.path, each.path_reason, each.peer_host}];
+  std::vector<PathCount> out;
+  for (const auto& [key, count] : counts) {
+    const auto& [adapter, path, reason, peer_host] = key;
+    out.push_back({adapter, std::string(path), reason, peer_host, count});
+  }
+  return out;
 }
 
 std::string stats_json(const snapshots::Snapshot& snapshot, std::string_view adapter) {

@@ -85,13 +85,29 @@ struct BudgetsAnswer {
   std::vector<BudgetUse> totals;  // of all adapters together
 };
 
-// An empty `adapter` means all adapters.
-std::vector<snapshots::QpSnapshot> qps_of(const snapshots::Snapshot& snapshot, std::string_view adapter);
+// Which QPs are wanted. Without a limit: all of them.
+struct QpWish {
+  std::string adapter;  // empty: all adapters
+  std::string path;     // as in PathView; empty: also QPs that are not connected
+  std::uint32_t after = 0;
+  std::optional<std::size_t> limit;  // the first ones by QPN whose QPN is greater than `after`
+};
+std::vector<snapshots::QpSnapshot> qps_of(const snapshots::Snapshot& snapshot, const QpWish& wish);
 
 // The path of a connected QP.
 struct PathView : snapshots::QpSnapshot {};
 // `host` is this host's name; empty if it has none.
 std::vector<PathView> paths_of(const snapshots::Snapshot& snapshot, const std::string& host);
+
+// Connections of one adapter that take the same path, for the same reason, to the same host.
+struct PathCount {
+  std::string adapter;
+  std::string path;  // the next three as in PathView
+  std::string reason;
+  std::string peer_host;
+  std::uint64_t connections = 0;
+};
+std::vector<PathCount> path_counts_of(const snapshots::Snapshot& snapshot, const std::string& host);
 
 // Written by hand, because the counter groups stand beside the adapter's name in one object.
 std::string stats_json(const snapshots::Snapshot& snapshot, std::string_view adapter);
@@ -312,6 +328,14 @@ inline constexpr auto kObject<api::PathView> =
            field("local_gid", &api::PathView::local_gid), field("remote_gid", &api::PathView::remote_gid),
            field("remote_qpn", &api::PathView::remote_qpn), field("peer_host", &api::PathView::peer_host),
            field("path", &api::PathView::path), field("reason", &api::PathView::path_reason));
+
+template <>
+inline constexpr auto kObject<api::PathCount> = record("PathCount",
+                                                       field("adapter", &api::PathCount::adapter),
+                                                       field("path", &api::PathCount::path),
+                                                       field("reason", &api::PathCount::reason),
+                                                       field("peer_host", &api::PathCount::peer_host),
+                                                       field("connections", &api::PathCount::connections));
 
 template <>
 inline constexpr auto kObject<adapters::CaptureState> = record(

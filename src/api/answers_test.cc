@@ -1,12 +1,15 @@
 #include "api/answers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace pvrdma::api {
 namespace {
 
 using Json = nlohmann::json;
+using testing::ElementsAre;
 
 snapshots::Snapshot two_adapters() {
   snapshots::Snapshot snapshot;
@@ -59,9 +62,47 @@ TEST(Answers, ListsAdapters) {
   EXPECT_EQ(text_of(std::vector<snapshots::AdapterSnapshot>{}), "[]");
 }
 
+// Ten QPs: 9, 8 ... 0. The even ones are connected, by turns over TCP and not at all.
+snapshots::Snapshot many_qps() {
+  snapshots::Snapshot snapshot = two_adapters();
+  snapshot.qps.clear();
+  for (std::uint32_t qpn = 10; qpn-- != 0;) {
+    snapshots::QpSnapshot& qp = snapshot.qps.emplace_back();
+    qp.adapter = "VM-01";
+    qp.qpn = qpn;
+    if (qpn % 2 != 0) continue;
+    qp.remote_gid = "fe80::2";
+    qp.path = qpn % 4 == 0 ? "tcp" : "";
+    qp.path_reason = qpn % 4 == 0 ? "no HCA" : "no host has it";
+    qp.peer_host = qpn % 4 == 0 ? "esx-02" : "";
+  }
+  return snapshot;
+}
+
+TEST(Answers, QpsComeInPagesByQpnEachOnce) {
+  const snapshots::Snapshot snapshot = many_qps();
+  const auto qpns = [&](const QpWish& wish) {
+    std::vector<std::uint32_t> out;
+    for (const auto& qp : qps_of(snapshot, wish)) out.push_back(qp.qpn);
+    return out;
+  };
+  EXPECT_THAT(qpns({.adapter = "VM-01", .limit = 4}), ElementsAre(1, 2, 3, 4)) << "0 is no QPN of a guest";
+  EXPECT_THAT(qpns({.adapter = "VM-01", .after = 4, .limit = 4}), ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(qpns({.adapter = "VM-01", .after = 8, .limit = 4}), ElementsAre(9));
+  EXPECT_THAT(qpns({.adapter = "VM-01", .after = UINT32_MAX, .limit = 4}), ElementsAre());
+  EXPECT_THAT(qpns({.path = "tcp"}), ElementsAre(8, 4, 0));
+  EXPECT_THAT(qpns({.adapter = "VM-01", .path = "none", .after = 2, .limit = 9}), ElementsAre(6));
+}
+
+TEST(Answers, CountsConnectionsByPathAndReason) {
+  EXPECT_EQ(Json::parse(text_of(path_counts_of(many_qps(), "esx-01"))), Json::parse(R"([
+    {"adapter": "VM-01", "path": "none", "reason": "no host has it", "peer_host": "", "connections": 2},
+    {"adapter": "VM-01", "path": "tcp", "reason": "no HCA", "peer_host": "esx-02", "connections": 3}])"));
+}
+
 TEST(Answers, FiltersQpsAndStatsByAdapter) {
-  EXPECT_EQ(Json::parse(text_of(qps_of(two_adapters(), ""))).size(), 2U);
-  const Json qps = Json::parse(text_of(qps_of(two_adapters(), "VM-02")));
+  EXPECT_EQ(qps_of(two_adapters(), {}).size(), 2U);
+  const Json qps = Json::parse(text_of(qps_of(two_adapters(), {.adapter = "VM-02"})));
   ASSERT_EQ(qps.size(), 1U);
   EXPECT_EQ(qps[0]["adapter"], "VM-02");
 

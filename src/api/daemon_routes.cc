@@ -1,5 +1,7 @@
 // Routes that every daemon has, member of a cluster or not: its version, adapters, QPs, counters and paths.
 #include <algorithm>
+#include <array>
+#include <fmt/core.h>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -46,6 +48,36 @@ Answer filtered(std::string (*render)(const snapshots::Snapshot&, std::string_vi
   };
 }
 
+constexpr std::size_t kQpsOfPageMax = 10'000;
+constexpr std::array<std::string_view, 5> kPaths{"local", "tcp", "hca", "roce", "none"};
+
+Result<QpWish> qp_wish_of(const Call& call) {
+  const auto after = number_of(call, "after");
+  if (!after) return Failure(after.error());
+  const auto limit = number_of(call, "limit");
+  if (!limit) return Failure(limit.error());
+  QpWish wish{.adapter = call.parameter("adapter"), .path = call.parameter("path"), .limit = *limit};
+  if (!wish.path.empty() && std::ranges::find(kPaths, wish.path) == kPaths.end()) {
+    return fail(ErrorKind::kInvalid, fmt::format("path must be local, tcp, hca, roce or none, not \"{}\"",
+                                                 wish.path.substr(0, 64)));
+  }
+  if (wish.limit && (*wish.limit == 0 || *wish.limit > kQpsOfPageMax))
+    return fail(ErrorKind::kInvalid, fmt::format("limit is {}: give 1 to {}", *wish.limit, kQpsOfPageMax));
+  if (*after && !wish.limit) return fail(ErrorKind::kInvalid, "after needs a limit: give both for a page");
+  if (wish.limit && wish.adapter.empty())
+    return fail(ErrorKind::kInvalid, "limit needs an adapter, because pages are in the order of its QPNs");
+  wish.after = static_cast<std::uint32_t>(std::min<std::uint64_t>(after->value_or(0), UINT32_MAX));
+  return wish;
+}
+
+Reply list_qps(const snapshots::Snapshot& snapshot, const Call& call) {
+  const auto wish = qp_wish_of(call);
+  if (!wish) return refuse(wish.error());
+  if (!wish->adapter.empty() && find(snapshot, wish->adapter) == nullptr)
+    return refuse_adapter(wish->adapter);
+  return ok(text_of(qps_of(snapshot, *wish)));
+}
+
 Reply one_adapter(snapshots::SnapshotSource& source, const std::string& name) {
   const auto snapshot = source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
   if (!snapshot) return refuse(snapshot.error());
@@ -77,7 +109,8 @@ Version version_for(Role role, const ApiParts& parts) {
 
 Reply metrics(const ApiParts& parts, const snapshots::Snapshot& snapshot) {
   std::optional<MemberMetrics> member;
-  if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.motions->counters()};
+  if (parts.plane != nullptr)
+    member = {parts.plane->store_state(), parts.motions->counters(), parts.reads->counters()};
   return {200, metrics_text({snapshot, parts.version, parts.certificates(), std::move(member)}),
           "text/plain; version=0.0.4"};
 }
@@ -103,15 +136,11 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               [&upgrades = parts.upgrades](const Call& call) { return upgrade_vmm(upgrades, call); }});
   router.add({"GET",
               "/v1/qps",
-              "QPs of this host's adapters",
+              "QPs of this host's adapters: all, those with one path, or a page after a QPN",
               nullptr,
               schema_for<std::vector<snapshots::QpSnapshot>>,
-              with_snapshot(parts.source,
-                            filtered([](const snapshots::Snapshot& snapshot, std::string_view adapter) {
-                              return text_of(qps_of(snapshot, adapter));
-                            }),
-                            snapshots::SnapshotDetail::kAdaptersAndQps),
-              {"adapter"}});
+              with_snapshot(parts.source, list_qps, snapshots::SnapshotDetail::kAdaptersAndQps),
+              {"adapter", "path", "after", "limit"}});
   router.add({"GET",
               "/v1/stats",
               "Counters by adapter and of the host",
@@ -119,13 +148,22 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               stats_schema,
               with_snapshot(parts.source, filtered(stats_json)),
               {"adapter"}});
+  const std::string host = parts.plane == nullptr ? "" : parts.plane->host();
   router.add({"GET", "/v1/paths", "The path of each connected QP, and why", nullptr,
               schema_for<std::vector<PathView>>,
               with_snapshot(
                   parts.source,
-                  [host = parts.plane == nullptr ? "" : parts.plane->host()](
-                      const snapshots::Snapshot& snapshot, const Call&) {
+                  [host](const snapshots::Snapshot& snapshot, const Call&) {
                     return ok(text_of(paths_of(snapshot, host)));
+                  },
+                  snapshots::SnapshotDetail::kAdaptersAndQps)});
+  router.add({"GET", "/v1/paths/summary",
+              "How many connections of each adapter take which path, why, and to which host", nullptr,
+              schema_for<std::vector<PathCount>>,
+              with_snapshot(
+                  parts.source,
+                  [host](const snapshots::Snapshot& snapshot, const Call&) {
+                    return ok(text_of(path_counts_of(snapshot, host)));
                   },
                   snapshots::SnapshotDetail::kAdaptersAndQps)});
   router.add({"GET", "/metrics", "Counters and gauges in Prometheus' text format", nullptr, nullptr,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "api/watch.h"
 #include "base/log.h"
 
 namespace pvrdma::api {
@@ -132,7 +133,10 @@ std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
 }  // namespace
 
 Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
-    : router_(router), knows_(std::move(knows)), gate_(std::move(gate)) {
+    : router_(router),
+      knows_(std::move(knows)),
+      gate_(std::move(gate)),
+      watchers_(kWatchersMax, kWatchersOfClientMax) {
   set_payload_max_length(kBinaryBodyBytesMax);
   // Disables what the library would do with a request by itself: an answer with thousands of ranges, a regex
   // match of a long path, which recurses, and the refusal of a form or of a compressed body that it has not

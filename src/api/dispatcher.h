@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "api/client_stream.h"
+#include "api/places.h"
 #include "api/router.h"
 #include "api/same_site.h"
 
@@ -52,7 +53,7 @@ class Dispatcher : public httplib::Server {
   const KnowsName knows_;
   const Gate gate_;
   mutable std::atomic<int> large_bodies_{0};  // that are arriving now
-  mutable std::atomic<int> watchers_{0};      // now
+  mutable Places watchers_;                   // by client (connection_queue.h)
 };
 
 }  // namespace pvrdma::api

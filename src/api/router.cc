@@ -18,7 +18,7 @@ Reply refuse_parameter(const Route& route, const Call& call, std::string_view na
       ErrorKind::kInvalid,
       fmt::format("{} {} has no parameter \"{}\": {}", call.method, call.path, name.substr(0, kShownBytes),
                   route.query.empty() ? "it has no parameters at all, leave it out"
-                                      : fmt::format("it knows only {}", fmt::join(route.query, " and "))));
+                                      : fmt::format("it knows only {}", fmt::join(route.query, ", "))));
 }
 
 int status_of(ErrorKind kind) {

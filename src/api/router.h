@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -74,6 +73,7 @@ Reply refuse(const BodyMistake& mistake);
 Reply refuse_edit(const Reply& refusal, std::size_t index, std::string_view edit);
 
 struct Draft;  // configuration.h
+class Places;  // places.h
 
 struct Call {
   Role role = Role::kAdministrator;
@@ -82,9 +82,9 @@ struct Call {
   std::string path;                               // decoded, without the query
   std::multimap<std::string, std::string> query;  // decoded
   std::string body;
-  std::atomic<int>* watchers = nullptr;  // how many the listener has now (watch.h); null: it does not matter
-  std::vector<std::string> names;        // the values of the path's variables, in order; set by the router
-  const Draft* draft = nullptr;          // of the batch of this edit; null: it is alone
+  Places* watchers = nullptr;      // of the listener (watch.h); null: there is no limit
+  std::vector<std::string> names;  // the values of the path's variables, in order; set by the router
+  const Draft* draft = nullptr;    // of the batch of this edit; null: it is alone
 
   std::string parameter(const std::string& name) const;  // empty if it was not given
 };

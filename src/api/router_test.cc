@@ -174,6 +174,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/stats",
     "POST /v1/hca/check",
     "GET /v1/paths",
+    "GET /v1/paths/summary",
     "GET /v1/process",
     "GET /metrics",
     "GET /openapi.json",
@@ -200,6 +201,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/hosts/{host}/qps",
     "GET /v1/hosts/{host}/stats",
     "GET /v1/hosts/{host}/paths",
+    "GET /v1/hosts/{host}/paths/summary",
     "GET /v1/hosts/{host}/shards",
     "GET /v1/hosts/{host}/budgets",
     "GET /v1/hosts/{host}/captures",
@@ -390,8 +392,9 @@ TEST(Parameters, TheRefusalNamesThemAndWhatTheRouteKnows) {
   const Router router = make_router(host.parts());
   Call asked = call("GET", "/v1/qps");
   asked.query = {{"vm", "VM-01"}};
-  EXPECT_EQ(router.answer(asked).text,
-            "{\"error\":\"GET /v1/qps has no parameter \\\"vm\\\": it knows only adapter\"}\n");
+  EXPECT_EQ(
+      router.answer(asked).text,
+      "{\"error\":\"GET /v1/qps has no parameter \\\"vm\\\": it knows only adapter, path, after, limit\"}\n");
   asked.path = "/v1/adapters";
   EXPECT_EQ(
       router.answer(asked).text,

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "api/host_reads.h"
 #include "api/openapi.h"
 #include "api/relay_routes.h"
 #include "api/watch.h"
@@ -19,6 +20,8 @@ Json openapi_schema(Components&) {
 std::vector<std::string> features_of(const ApiParts& parts) {
   std::vector<std::string> features{"watch", "events"};
   if (parts.plane != nullptr) features.emplace_back("batch");
+  if (parts.reads != nullptr && parts.reads->proof() == HostProof::kCertificates)
+    features.emplace_back("relay");
   if (parts.injects_faults) features.emplace_back("faults");
   if (!web::assets().empty()) features.emplace_back("web");
   return features;

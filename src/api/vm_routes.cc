@@ -155,7 +155,8 @@ Reply launch_qemu(const Sides& sides, const Call& call) {
   if (it == inventory->vms.end()) return no_vm(call.names[0]);
   if (!is_here(sides, it->second)) {
     return refuse(ErrorKind::kConflict,
-                  fmt::format("VM {} is on host {}: ask the daemon there", it->first, it->second.host));
+                  fmt::format("VM {} is on host {}, whose pvrdmad knows this: pvrdmactl --host {}", it->first,
+                              it->second.host, it->second.host));
   }
   return launch(sides.configuration, call, incoming_qemu_args_json);
 }

@@ -312,7 +312,10 @@ TEST(AdapterCommands, Ask) {
   EXPECT_EQ(asked("adapter set VM-01 --link down"), R"(PUT /v1/adapters/VM-01/link {"up":false})");
   EXPECT_EQ(asked("qp list"), "GET /v1/qps");
   EXPECT_EQ(asked("qp list --adapter VM-01"), "GET /v1/qps?adapter=VM-01");
+  EXPECT_EQ(asked("qp list --adapter VM-01 --path tcp --limit 100 --after 17"),
+            "GET /v1/qps?adapter=VM-01&path=tcp&after=17&limit=100");
   EXPECT_EQ(asked("path list"), "GET /v1/paths");
+  EXPECT_EQ(asked("-H esx-02 path summary"), "GET /v1/hosts/esx-02/paths/summary");
   EXPECT_EQ(asked("stats"), "GET /v1/stats");
   EXPECT_EQ(asked("stats --adapter VM-01"), "GET /v1/stats?adapter=VM-01");
   EXPECT_EQ(asked("version"), "GET /v1/version");
@@ -355,6 +358,16 @@ TEST(AdapterCommands, ShowOneAdapter) {
             "   TX: 2 messages, 65536 bytes\n"
             "   RX: 1 messages, 8 bytes\n"
             "   Path local: 5 messages, 640 bytes sent\n");
+}
+
+TEST(AdapterCommands, CountConnectionsByPath) {
+  EXPECT_EQ(shown("path summary", R"([
+        {"adapter":"VM-01","path":"tcp","reason":"this host has no HCA","peer_host":"esx-02","connections":64},
+        {"adapter":"VM-01","path":"none","reason":"no host has it","peer_host":"","connections":1}])"),
+            "Adapter  Path  Peer Host  Connections  Reason\n"
+            "-------  ----  ---------  -----------  --------------------\n"
+            "VM-01    tcp   esx-02              64  this host has no HCA\n"
+            "VM-01    none  -                    1  no host has it\n");
 }
 
 TEST(AdapterCommands, ListQpsWithTheirPaths) {
