@@ -22,7 +22,7 @@ namespace pvrdma::api {
 
 class ApiServer {
  public:
-  // Half of them serve one user at most: four captures, six watchers, and six for requests.
+  // Half of them serve one user at most: four captures, four watchers, and eight for requests.
   static constexpr std::size_t kThreads = 32;
 
   // Binds and listens; clients wait until start(). `parts` outlives the server. Each error is one sentence

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <span>
 #include <sys/socket.h>
 #include <utility>
 
@@ -54,11 +53,10 @@ std::string address_of(int socket) {
   return user ? fmt::format("uid {}", user->uid) : "unknown";
 }
 
-std::string client_of(int socket) {
-  std::string text = address_of(socket);
-  const auto address = IpAddress::parse(text);
-  if (!address || !address->is_v6()) return text;
-  return fmt::format("{:02x}", fmt::join(std::span(address->raw()).first(8), ":"));
+std::string client_of(const std::string& address) {
+  const auto parsed = IpAddress::parse(address);
+  if (!parsed || !parsed->is_v6()) return address;
+  return IpNetwork::parse(address + "/64").value().to_string();
 }
 
 }  // namespace pvrdma::api

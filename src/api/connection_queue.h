@@ -48,8 +48,8 @@ class ConnectionQueue {
 
 // The other side of a connection: "uid 1000" of a UNIX socket, otherwise its address.
 std::string address_of(int socket);
-// With whom the other side shares its turns: as address_of(), but of an IPv6 address only the first 64 bits,
-// because a host often has as many addresses as it likes below them.
-std::string client_of(int socket);
+// The client that such an address belongs to: the address itself, but of an IPv6 address only the first 64
+// bits ("fd00::/64"), because a host often has as many addresses as it likes below them.
+std::string client_of(const std::string& address);
 
 }  // namespace pvrdma::api

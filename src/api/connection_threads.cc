@@ -49,7 +49,7 @@ void ConnectionThreads::accept_all(int listener) {
     if (closing_) return;
     Fd connection(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection) {
-      std::string client = client_of(connection.get());
+      std::string client = client_of(address_of(connection.get()));
       const std::lock_guard lock(mutex_);
       queue_.put({std::move(connection), std::move(client)});
       changed_.notify_one();

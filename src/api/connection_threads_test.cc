@@ -144,13 +144,13 @@ TEST(ClientOf, TellsUsersOfAUnixSocketApart) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
   const Fd first(pair[0]);
   const Fd second(pair[1]);
-  EXPECT_EQ(client_of(first.get()), "uid " + std::to_string(::getuid()));
+  EXPECT_EQ(client_of(address_of(first.get())), "uid " + std::to_string(::getuid()));
   if (::getuid() != 0) GTEST_SKIP() << "only root can become another user";
   std::thread([] {  // the bare system call changes this thread only
     ASSERT_EQ(::syscall(SYS_setresuid, -1, 4711, -1), 0);
     std::array<int, 2> others{};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, others.data()), 0);
-    EXPECT_EQ(client_of(others[0]), "uid 4711");
+    EXPECT_EQ(client_of(address_of(others[0])), "uid 4711");
     ::close(others[0]);
     ::close(others[1]);
   })
@@ -171,7 +171,9 @@ TEST(AddressOf, IsAllOfAnIpv6AddressThatClientOfShortens) {
   ASSERT_EQ(::connect(near.get(), plain, length), 0);
   const Fd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_EQ(address_of(far.get()), "::1");
-  EXPECT_EQ(client_of(far.get()), "00:00:00:00:00:00:00:00");
+  EXPECT_EQ(client_of("::1"), "::/64");
+  EXPECT_EQ(client_of("fd00:1:2:3:4::5"), "fd00:1:2:3::/64");
+  EXPECT_EQ(client_of("192.168.1.5"), "192.168.1.5");
 }
 
 }  // namespace

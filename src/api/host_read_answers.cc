@@ -13,12 +13,12 @@ void HostReadAnswers::answer(calls::IncomingCall& call, const calls::Said& first
   const auto refuse_call = [&call](const std::string& why) { static_cast<void>(call.there().refuse(why)); };
   if (proof_ == HostProof::kNone)
     return refuse_call("hosts prove nothing to it, because it has no certificates in [tcp]");
-  const ReadPlaces::Place place(places_, call.peer());
+  const Places::Place place(places_, call.peer(), call.stop());
   if (!place.is_taken()) {
     static_cast<void>(call.there().end(
-        fmt::format("it answers too many reads already, at most {} of one host and {} of all: try again in a "
-                    "moment",
-                    kOfHostMax, kAtOnceMax)));
+        fmt::format("it answers too many reads already, at most {} of one host and {} of all, and {} more "
+                    "wait: try again in a moment",
+                    kOfHostMax, kAtOnceMax, kWaitingMax)));
     return;
   }
   ReadWish wish;
@@ -32,6 +32,7 @@ void HostReadAnswers::answer(calls::IncomingCall& call, const calls::Said& first
                     "the pvrdmad of that host itself",
                     reply.text.size(), kRelayedBytesMax));
   }
+  ++counters_->served;
   static_cast<void>(call.there().say(kReadAnswerWord,
                                      ReadAnswer{.status = static_cast<std::uint32_t>(reply.status)},
                                      std::as_bytes(std::span(reply.text))));

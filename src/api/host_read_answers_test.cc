@@ -1,6 +1,8 @@
 #include "api/host_read_answers.h"
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>
@@ -37,8 +39,40 @@ class HostReadAnswersTest : public testing::Test {
   }
   // Of routes that wait. The other host ends first, and a test that fails must let them go.
   ~HostReadAnswersTest() override { go_on_ = true; }
+  std::unique_ptr<calls::Conversation> ask() {
+    auto call = calls::call_of(there_.incoming, "esx-01");
+    EXPECT_TRUE(call->say(kReadWord, ReadWish{"/v1/stats", {}}));
+    return call;
+  }
+  static bool is_answered(calls::Conversation& call) {
+    call.allow_bytes(kRelayedBytesMax);
+    const auto said = call.expect(kReadAnswerWord, Instant::now() + std::chrono::seconds(20));
+    EXPECT_TRUE(said || said.error().code != ETIMEDOUT) << "a call that waits until the guard";
+    return said.has_value();
+  }
+  // esx-01's places, with `asked_`, until `go_on_` is true.
+  void take_all_places(Duration place_patience) {
+    answers_ = std::make_unique<HostReadAnswers>(router_that([this](const Call&) {
+                                                   ++running_;
+                                                   while (!go_on_) std::this_thread::yield();
+                                                   return ok("{}");
+                                                 }),
+                                                 HostProof::kCertificates, there_.counters, place_patience);
+    there_.incoming.on(kReadWord, [this](calls::IncomingCall& call, const calls::Said& first) {
+      ++came_;
+      answers_->answer(call, first);
+    });
+    while (asked_.size() < HostReadAnswers::kOfHostMax) {
+      asked_.push_back(ask());
+      while (running_ < asked_.size()) std::this_thread::yield();
+    }
+  }
+
+  std::atomic<std::size_t> came_ = 0;  // calls
   std::atomic<std::size_t> running_ = 0;
   std::atomic<bool> go_on_ = false;
+  std::vector<std::unique_ptr<calls::Conversation>> asked_;
+  std::unique_ptr<HostReadAnswers> answers_;
   FakeOtherHost there_;
 };
 
@@ -56,6 +90,7 @@ TEST_F(HostReadAnswersTest, TheCallerMayOnlyRead) {
   const Reply wrong = read({"/v1/stats", {{"adaptor", "VM-01"}}});
   EXPECT_EQ(wrong.status, 400);
   EXPECT_THAT(wrong.text, HasSubstr("host esx-02: GET /v1/stats has no parameter"));
+  EXPECT_EQ(there_.counters->served, 2U) << "the refusal is an answer, too";
 }
 
 TEST_F(HostReadAnswersTest, WithoutCertificatesNothingIsAnswered) {
@@ -81,6 +116,7 @@ TEST_F(HostReadAnswersTest, OnlyWhatIsRelayedIsAnswered) {
     EXPECT_EQ(reply.status, 409) << path;
     EXPECT_THAT(reply.text, HasSubstr("host esx-02 refuses: it does not answer this read"));
   }
+  EXPECT_EQ(there_.counters->served, 0U);
   EXPECT_EQ(read({"/v1/adapters/a b", {}}).status, 400);
   EXPECT_EQ(read({"/v1/adapters", {}}).status, 200);
 }
@@ -110,26 +146,29 @@ TEST_F(HostReadAnswersTest, AMessageThatIsNoReadIsRefused) {
 }
 
 TEST_F(HostReadAnswersTest, FewAreAnsweredAtOnce) {
-  there_.serve(router_that([&](const Call&) {
-    ++running_;
-    while (!go_on_) std::this_thread::yield();
-    return ok("{}");
-  }));
-  std::vector<std::unique_ptr<calls::Conversation>> asked;
-  for (std::size_t i = 0; i < HostReadAnswers::kOfHostMax; ++i) {
-    asked.push_back(calls::call_of(there_.incoming, "esx-01"));
-    ASSERT_TRUE(asked.back()->say(kReadWord, ReadWish{"/v1/stats", {}}));
-    while (running_ <= i) std::this_thread::yield();
-  }
+  take_all_places(std::chrono::milliseconds(1));
   const Reply reply = read({"/v1/stats", {}});
   EXPECT_EQ(reply.status, 503);
   EXPECT_THAT(reply.text,
               HasSubstr("host esx-02 gives up: it answers too many reads already, at most 3 of one host"));
   go_on_ = true;
-  for (const auto& call : asked) {
-    call->allow_bytes(kRelayedBytesMax);
-    EXPECT_TRUE(call->expect(kReadAnswerWord, Instant::now() + std::chrono::seconds(20)));
-  }
+  for (const auto& call : asked_) EXPECT_TRUE(is_answered(*call));
+}
+
+TEST_F(HostReadAnswersTest, ACallWaitsForAPlace) {
+  take_all_places(std::chrono::seconds(100));
+  const auto waits = ask();
+  go_on_ = true;
+  EXPECT_TRUE(is_answered(*waits));
+}
+
+TEST_F(HostReadAnswersTest, AStopEndsTheWait) {
+  take_all_places(std::chrono::seconds(100));
+  const auto waits = ask();
+  while (came_ <= HostReadAnswers::kOfHostMax) std::this_thread::yield();
+  there_.incoming.interrupt();
+  EXPECT_FALSE(is_answered(*waits)) << "the others are still being answered";
+  EXPECT_EQ(running_, HostReadAnswers::kOfHostMax);
 }
 
 }  // namespace

@@ -69,8 +69,20 @@ Result<Reply> reply_of(const std::string& host, const calls::Said& said) {
                 fmt::format("host {}: {}", host, clean_text(why.substr(0, kSentenceBytesMax))));
 }
 
-Failure stops() {
-  return fail(ErrorKind::kUnavailable, ECANCELED, "this pvrdmad stops");
+Error stops() {
+  return {.code = ECANCELED, .message = "this pvrdmad stops", .kind = ErrorKind::kUnavailable};
+}
+
+Error no_place(const std::string& host) {
+  constexpr auto kPatience = std::chrono::duration_cast<std::chrono::seconds>(HostReads::kPlacePatience);
+  return {
+      .code = EBUSY,
+      .message = fmt::format("host {} is not asked, because too many reads of other hosts wait: at most "
+                             "{} of one host and {} of all for their answers, and {} for up to {} s until "
+                             "one of these ends; try again in a moment, or ask the pvrdmad of {} itself",
+                             host, HostReads::kOfHostMax, HostReads::kAtOnceMax, HostReads::kWaitingMax,
+                             kPatience.count(), host),
+      .kind = ErrorKind::kUnavailable};
 }
 
 Error needs_certificates(const std::string& host) {
@@ -85,27 +97,29 @@ Error needs_certificates(const std::string& host) {
 }  // namespace
 
 Reply HostReads::read(const std::string& host, const ReadWish& wish) {
-  if (proof_ == HostProof::kNone) return refuse(needs_certificates(host));
-  const ReadPlaces::Place place(places_, host);
+  if (proof_ == HostProof::kNone) {
+    ++counters_->refused;
+    return refuse(needs_certificates(host));
+  }
+  const Places::Place place(places_, host, stop_.get_token());
   if (!place.is_taken()) {
-    return refuse(ErrorKind::kUnavailable,
-                  fmt::format("host {} is not asked, because too many reads of other hosts wait for their "
-                              "answers, at most {} of one host and {} of all: try again in a moment",
-                              host, kOfHostMax, kAtOnceMax));
+    ++counters_->refused;
+    return refuse(stop_.stop_requested() ? stops() : no_place(host));
   }
   auto reply = ask(host, wish);
+  ++(reply ? counters_->answered : counters_->failed);
   return reply ? *std::move(reply) : refuse(reply.error());
 }
 
 Result<Reply> HostReads::ask(const std::string& host, const ReadWish& wish) {
-  if (is_stopping()) return stops();
+  if (stop_.stop_requested()) return Failure(stops());
   const Instant until = Instant::now() + patience_;
   const auto call = call_host_(host);
   if (!call) return Failure(call.error());
   calls::Conversation& there = **call;
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) return stops();
+    if (stop_.stop_requested()) return Failure(stops());
     conversations_.insert(&there);
   }
   // Also if the memory for the answer runs out.
@@ -118,7 +132,7 @@ Result<Reply> HostReads::ask(const std::string& host, const ReadWish& wish) {
     calls::Conversation& there;
   } forget{*this, there};
   const auto said = converse(there, host, wish, until);
-  if (!said) return is_stopping() ? stops() : Failure(said.error());
+  if (!said) return Failure(stop_.stop_requested() ? stops() : said.error());
   return reply_of(host, *said);
 }
 
@@ -138,20 +152,17 @@ Result<calls::Said> HostReads::converse(calls::Conversation& there, const std::s
   } else if (why.code == ECANCELED && why.kind == ErrorKind::kConflict) {
     why.message.insert(0, fmt::format("host {} refuses: ", host));
   } else {
+    const std::string named = "host " + host;
+    const bool is_named = why.message.starts_with(named + " ");
     why.kind = ErrorKind::kUnavailable;
-    if (why.message.find(host) == std::string::npos) why.message.insert(0, fmt::format("host {}: ", host));
+    if (!is_named) return Failure(std::move(why).in(named));
   }
   return Failure(std::move(why));
 }
 
-bool HostReads::is_stopping() {
-  const std::lock_guard lock(mutex_);
-  return stopping_;
-}
-
 void HostReads::interrupt() {
   const std::lock_guard lock(mutex_);
-  stopping_ = true;
+  stop_.request_stop();
   for (calls::Conversation* const there : conversations_) there->interrupt();
 }
 

@@ -101,6 +101,21 @@ TEST(HostReadsTest, WithoutCertificatesNothingIsAsked) {
   EXPECT_EQ(reply.status, 409);
   EXPECT_THAT(reply.text, HasSubstr("host esx-02 is not asked"));
   EXPECT_THAT(reply.text, HasSubstr("docs/cluster/setup.md"));
+  EXPECT_EQ(reads.counters()->refused, 1U);
+}
+
+TEST(HostReadsTest, OutcomesAreCounted) {
+  const auto outcomes = [](std::uint32_t status, const std::string& text) {
+    FakeOtherHost there;
+    answer_with(there, status, text);
+    HostReads reads(there.call(), HostProof::kCertificates);
+    static_cast<void>(reads.read("esx-02", kWish));
+    const HostReadCounters& counters = *reads.counters();
+    return std::vector<std::uint64_t>{counters.answered, counters.refused, counters.failed};
+  };
+  EXPECT_THAT(outcomes(200, "[]"), testing::ElementsAre(1, 0, 0));
+  EXPECT_THAT(outcomes(404, R"({"error":"there is no adapter"})"), testing::ElementsAre(1, 0, 0));
+  EXPECT_THAT(outcomes(200, "<html>"), testing::ElementsAre(0, 0, 1));
 }
 
 TEST(HostReadsTest, AHostThatCannotBeCalledIsNamed) {
@@ -162,31 +177,94 @@ TEST(HostReadsTest, ASilentHostIsGivenUp) {
   EXPECT_EQ(reply.text, "{\"error\":\"host esx-02 did not answer within 1 s\"}\n");
 }
 
+// Reads of hosts that wait, each on a thread of its own.
+class WaitingReads {
+ public:
+  WaitingReads(const SilentHost& host, HostReads& reads) : host_(host), reads_(reads) {}
+  void begin(const char* host) {
+    threads_.emplace_back([this, host] {
+      const std::string text = reads_.read(host, kWish).text;
+      if (text == "{\"error\":\"this pvrdmad stops\"}\n") ++stopped;
+      if (text.find("is not asked") != std::string::npos) ++refused;
+    });
+  }
+  // As many of esx-02 as may be asked at once.
+  void begin_of_host() {
+    for (std::size_t i = 0; i < HostReads::kOfHostMax; ++i) begin("esx-02");
+    wait_until_asked(HostReads::kOfHostMax);
+  }
+  void wait_until_asked(std::size_t count) const {
+    while (host_.asked < count) std::this_thread::yield();
+  }
+  void stop() {
+    reads_.interrupt();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  std::atomic<std::size_t> stopped = 0;
+  std::atomic<std::size_t> refused = 0;
+
+ private:
+  const SilentHost& host_;
+  HostReads& reads_;
+  std::vector<std::thread> threads_;
+};
+
 TEST(HostReadsTest, FewWaitAndAStopEndsThem) {
   SilentHost silent;
-  HostReads reads(silent.call(), HostProof::kCertificates, seconds(100));
-  std::vector<std::thread> waiting;
-  std::atomic<int> stopped = 0;
-  const auto read = [&](const char* host) {
-    stopped += reads.read(host, kWish).text == "{\"error\":\"this pvrdmad stops\"}\n" ? 1 : 0;
-  };
-  const auto wait_until_asked = [&](std::size_t count) {
-    while (silent.asked < count) std::this_thread::yield();
-  };
-  for (std::size_t i = 0; i < HostReads::kOfHostMax; ++i) waiting.emplace_back(read, "esx-02");
-  wait_until_asked(HostReads::kOfHostMax);
-  const Reply of_host = reads.read("esx-02", kWish);
-  EXPECT_EQ(of_host.status, 503);
-  EXPECT_THAT(of_host.text, HasSubstr("host esx-02 is not asked, because too many reads"));
-  EXPECT_EQ(stopped, 0);
-  for (std::size_t i = HostReads::kOfHostMax; i < HostReads::kAtOnceMax; ++i)
-    waiting.emplace_back(read, "esx-03");
-  wait_until_asked(HostReads::kAtOnceMax);
+  HostReads reads(silent.call(), HostProof::kCertificates, seconds(100), seconds(100));
+  WaitingReads waiting(silent, reads);
+  waiting.begin_of_host();
+  for (std::size_t i = 0; i < HostReads::kWaitingMax + 1; ++i) waiting.begin("esx-02");
+  while (waiting.refused == 0) std::this_thread::yield();
+  waiting.begin("esx-03");
+  waiting.wait_until_asked(HostReads::kAtOnceMax);
   EXPECT_THAT(reads.read("esx-04", kWish).text, HasSubstr("host esx-04 is not asked"));
-  reads.interrupt();
-  for (std::thread& thread : waiting) thread.join();
-  EXPECT_EQ(stopped, static_cast<int>(HostReads::kAtOnceMax));
+  EXPECT_EQ(waiting.stopped, 0U);
+  waiting.stop();
+  EXPECT_EQ(waiting.refused, 1U);
+  // A read that waits may get the place of one that the stop has ended, and ends then.
+  EXPECT_EQ(reads.counters()->refused + reads.counters()->failed,
+            2U + HostReads::kAtOnceMax + HostReads::kWaitingMax);
+  EXPECT_EQ(waiting.stopped, HostReads::kAtOnceMax + HostReads::kWaitingMax);
+  EXPECT_EQ(silent.asked, HostReads::kAtOnceMax);
   EXPECT_THAT(reads.read("esx-02", kWish).text, HasSubstr("this pvrdmad stops"));
+}
+
+TEST(HostReadsTest, AReadThatFindsNoPlaceInTimeIsRefused) {
+  SilentHost silent;
+  HostReads reads(silent.call(), HostProof::kCertificates, seconds(100), milliseconds(1));
+  WaitingReads waiting(silent, reads);
+  waiting.begin_of_host();
+  const Reply reply = reads.read("esx-02", kWish);
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(reply.text,
+            "{\"error\":\"host esx-02 is not asked, because too many reads of other hosts wait: at most 3 of "
+            "one host and 4 of all for their answers, and 2 for up to 2 s until one of these ends; try again "
+            "in a moment, or ask the pvrdmad of esx-02 itself\"}\n");
+  waiting.stop();
+}
+
+TEST(HostReadsTest, AReadTakesThePlaceOfOneThatEnds) {
+  std::atomic<std::size_t> asked = 0;
+  std::atomic<bool> go_on = false;
+  FakeOtherHost there;
+  there.incoming.on(kReadWord, [&](calls::IncomingCall& call, const calls::Said&) {
+    ++asked;
+    while (!go_on) std::this_thread::yield();
+    const std::string none = "[]";
+    static_cast<void>(call.there().say(kReadAnswerWord, ReadAnswer{200}, std::as_bytes(std::span(none))));
+  });
+  HostReads reads(there.call(), HostProof::kCertificates, seconds(100), seconds(100));
+  std::vector<std::thread> threads;
+  std::atomic<std::size_t> answered = 0;
+  const auto read = [&] { answered += reads.read("esx-02", kWish).status == 200 ? 1 : 0; };
+  for (std::size_t i = 0; i < HostReads::kOfHostMax; ++i) threads.emplace_back(read);
+  while (asked < HostReads::kOfHostMax) std::this_thread::yield();
+  for (std::size_t i = 0; i < HostReads::kWaitingMax; ++i) threads.emplace_back(read);
+  go_on = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(answered, HostReads::kOfHostMax + HostReads::kWaitingMax);
+  EXPECT_EQ(reads.counters()->answered, answered);
 }
 
 }  // namespace

@@ -157,6 +157,11 @@ void add_member(Exposition& to, const MemberMetrics& member) {
   to.add("pvrdma_motion_pause_seconds_total", {}, seconds(motions.pause_us));
   to.add("pvrdma_motion_state_bytes_total", {}, motions.state_bytes);
   to.add("pvrdma_motion_page_bytes_total", {}, motions.page_bytes);
+  const HostReadCounters& reads = *member.reads;
+  to.add("pvrdma_host_reads_total", {"answered"}, reads.answered);
+  to.add("pvrdma_host_reads_total", {"refused"}, reads.refused);
+  to.add("pvrdma_host_reads_total", {"failed"}, reads.failed);
+  to.add("pvrdma_host_reads_served_total", {}, reads.served);
 }
 
 void add_peers(Exposition& to, const snapshots::Snapshot& snapshot) {

@@ -2,11 +2,13 @@
 // are pvrdma_GROUP_COUNTER_total; those in microseconds ("_us") are shown in seconds. Thread: any thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/host_read_counters.h"
 #include "control/plane/plane.h"
 #include "motion/motion_service.h"
 #include "snapshots/snapshot.h"
@@ -18,6 +20,7 @@ namespace pvrdma::api {
 struct MemberMetrics {
   control::StoreState store;
   motion::MotionCounters motions;
+  std::shared_ptr<const HostReadCounters> reads = std::make_shared<const HostReadCounters>();
 };
 
 struct Measured {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -113,9 +114,17 @@ TEST(Metrics, TellsAboutTheClusterOfAMember) {
   control::StoreState store;
   store.connected = true;
   store.edits = 5;
+  const auto reads = std::make_shared<HostReadCounters>();
+  reads->answered = 7;
+  reads->failed = 1;
+  reads->served = 4;
   const std::string text =
-      metrics_text({snapshot, "1.2.3", {}, MemberMetrics{store, {.left = 2, .pause_us = 1'000'040}}});
-  for (const char* line : {"\npvrdma_motion_left_total 2\n", "\npvrdma_motion_pause_seconds_total 1.000040\n",
+      metrics_text({snapshot, "1.2.3", {}, MemberMetrics{store, {.left = 2, .pause_us = 1'000'040}, reads}});
+  for (const char* line : {"\npvrdma_host_reads_served_total 4\n",
+                           "\npvrdma_host_reads_total{outcome=\"answered\"} 7\n"
+                           "pvrdma_host_reads_total{outcome=\"refused\"} 0\n"
+                           "pvrdma_host_reads_total{outcome=\"failed\"} 1\n",
+                           "\npvrdma_motion_left_total 2\n", "\npvrdma_motion_pause_seconds_total 1.000040\n",
                            "\npvrdma_store_connected 1\n", "\npvrdma_store_edits_total 5\n",
                            "pvrdma_tcp_lanes_up{peer=\"esx-02\"} 4\npvrdma_tcp_lanes_up{peer=\"esx-03\"} 0\n",
                            "\npvrdma_tcp_listening 0\n"}) {

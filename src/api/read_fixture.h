@@ -24,10 +24,11 @@ class FakeOtherHost {
   // Answers with the API of `router`.
   void serve(std::shared_ptr<const Router> router, HostProof proof = HostProof::kCertificates) {
     incoming.on(kReadWord,
-                [answers = std::make_shared<HostReadAnswers>(std::move(router), proof)](
+                [answers = std::make_shared<HostReadAnswers>(std::move(router), proof, counters)](
                     calls::IncomingCall& call, const calls::Said& first) { answers->answer(call, first); });
   }
 
+  const std::shared_ptr<HostReadCounters> counters = std::make_shared<HostReadCounters>();  // of serve()
   calls::IncomingCalls incoming;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <fmt/core.h>
 #include <utility>
 #include <vector>
@@ -16,10 +17,23 @@ namespace {
 constexpr std::string_view kRoot = "/v1";
 
 // Each is a GET of JSON. Below "/v1/hosts/{host}" it is that host's.
-constexpr std::array<std::string_view, 16> kOfHost{
-    "/v1/version", "/v1/process", "/v1/adapters",        "/v1/adapters/{adapter}", "/v1/qps",    "/v1/stats",
-    "/v1/paths",   "/v1/shards",  "/v1/budgets",         "/v1/captures",           "/v1/faults", "/v1/events",
-    "/v1/cluster", "/v1/motions", "/v1/vms/{vm}/motion", "/v1/vms/{vm}/qemu-args"};
+constexpr std::array<std::string_view, 17> kOfHost{"/v1/version",
+                                                   "/v1/process",
+                                                   "/v1/adapters",
+                                                   "/v1/adapters/{adapter}",
+                                                   "/v1/qps",
+                                                   "/v1/stats",
+                                                   "/v1/paths",
+                                                   "/v1/paths/summary",
+                                                   "/v1/shards",
+                                                   "/v1/budgets",
+                                                   "/v1/captures",
+                                                   "/v1/faults",
+                                                   "/v1/events",
+                                                   "/v1/cluster",
+                                                   "/v1/motions",
+                                                   "/v1/vms/{vm}/motion",
+                                                   "/v1/vms/{vm}/qemu-args"};
 // "/v1/hosts/{host}/rdma/{device}/stats" asks it of another host.
 constexpr std::string_view kRdmaStats = "/v1/hosts/self/rdma/{device}/stats";
 
@@ -48,6 +62,15 @@ const Route& route_of(const Router& router, std::string_view path) {
   return *found;
 }
 
+Error not_alive(const std::string& host) {
+  return {
+      .code = EHOSTDOWN,
+      .message = fmt::format("host {} is not asked, because it is not alive: its pvrdmad does not run, or "
+                             "does not reach the store; run 'pvrdmactl doctor' there",
+                             host),
+      .kind = ErrorKind::kUnavailable};
+}
+
 // A GET of `path` as the host's own daemon gets it.
 Call inner_call(const Call& call) {
   const std::string_view above = "/v1/hosts/";
@@ -73,7 +96,9 @@ void add_relay_routes(Router& router, const ApiParts& parts) {
       const std::string host = host_name(plane->host(), call.names[0]);
       const Call inner = inner_call(call);
       if (host == plane->host()) return answer_here(inner);
-      if (!plane->inventory()->hosts.contains(host)) return refuse(no_such("host", host, "host"));
+      const auto inventory = plane->inventory();
+      if (!inventory->hosts.contains(host)) return refuse(no_such("host", host, "host"));
+      if (!inventory->live_hosts.contains(host)) return refuse(not_alive(host));
       return reads->read(host, {inner.path, {inner.query.begin(), inner.query.end()}});
     };
     router.add({.method = "GET",

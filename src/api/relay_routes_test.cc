@@ -18,11 +18,23 @@ using testing::HasSubstr;
 class RelayRoutesTest : public testing::Test {
  protected:
   RelayRoutesTest() {
+    set_alive(true);
     other_host_.captures.listed.emplace_back().id = 7;
     ApiParts parts = own_host_.parts(member_.plane.get());
     parts.reads = &reads_;
     router_ = std::make_unique<const Router>(make_router(parts));
     other_.serve(std::make_shared<const Router>(make_router(other_host_.parts(other_plane_.get()))));
+  }
+
+  void set_alive(bool alive) {
+    control::LiveHost live;
+    live.name = "esx-02";
+    live.instance = "i-2";
+    if (alive) {
+      member_.cluster->put(control::live_host_key(live.name), control::live_host_value(live));
+    } else {
+      member_.cluster->erase(control::live_host_key(live.name));
+    }
   }
 
   Reply get(const std::string& path, std::multimap<std::string, std::string> query = {}) const {
@@ -51,6 +63,8 @@ TEST_F(RelayRoutesTest, AnotherHostAnswers) {
   const Reply none = get("/v1/hosts/esx-02/qps", {{"adapter", "VM-09"}});
   EXPECT_EQ(none.status, 404);
   EXPECT_THAT(none.text, HasSubstr("host esx-02: there is no adapter"));
+  EXPECT_THAT(get("/metrics").text, HasSubstr("\npvrdma_host_reads_total{outcome=\"answered\"} 5\n"));
+  EXPECT_EQ(other_.counters->served, 5U);
 }
 
 TEST_F(RelayRoutesTest, ItsOwnHostAnswersWithoutACall) {
@@ -60,6 +74,14 @@ TEST_F(RelayRoutesTest, ItsOwnHostAnswersWithoutACall) {
     EXPECT_EQ(Json::parse(get("/v1/hosts/" + std::string(host) + "/adapters/VM-01").text)["name"], "VM-01");
   }
   EXPECT_THAT(get("/v1/hosts/esx-02/version").text, HasSubstr("this pvrdmad stops"));
+}
+
+TEST_F(RelayRoutesTest, AHostThatIsNotAliveIsNotCalled) {
+  set_alive(false);
+  const Reply reply = get("/v1/hosts/esx-02/adapters");
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_THAT(reply.text, HasSubstr("host esx-02 is not asked, because it is not alive"));
+  EXPECT_EQ(other_host_.source.snapshots_taken, 0);
 }
 
 TEST_F(RelayRoutesTest, RdmaCountersComeFromTheHostThatHasTheDevice) {
@@ -90,7 +112,7 @@ TEST_F(RelayRoutesTest, EachAnswerIsJsonAndNoStream) {
     EXPECT_FALSE(route.streams) << route.path;
     EXPECT_NE(route.answer, nullptr) << route.path;
   }
-  EXPECT_EQ(relayed, 16U);
+  EXPECT_EQ(relayed, 17U);
 }
 
 TEST(RelayRoutesAloneTest, ADaemonAloneHasNone) {

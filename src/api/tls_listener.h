@@ -3,7 +3,7 @@
 // A client that is silent, slow or endless holds one of kThreads threads only for a bounded time: kSilence
 // without a byte, kRequestTime for handshake and request together, kRequestBytesMax bytes. Then its
 // connection is closed. A capture or a watcher keeps its thread as long as the client reads; there are at
-// most four captures and six watchers.
+// most four captures and six watchers, four of one client.
 //
 // Thread: one thread creates, starts and destroys it. It has threads of its own, which it does not share with
 // the UNIX socket.

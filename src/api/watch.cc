@@ -1,10 +1,11 @@
 #include "api/watch.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <thread>
 #include <utility>
 
 #include "api/answers.h"
+#include "api/connection_queue.h"
 #include "api/event_views.h"
 #include "api/inventory_views.h"
 
@@ -69,19 +70,29 @@ std::string inventory_text(const control::Inventory& inventory, const std::strin
                      text_of(vm_views(inventory, self, not_served)));
 }
 
+Reply refuse_watcher(const std::string& client, const Places& watchers) {
+  std::vector<std::string> holders;
+  for (const auto& [holder, count] : watchers.taken())
+    holders.push_back(fmt::format("{}: {}", holder, count));
+  return refuse(ErrorKind::kUnavailable,
+                fmt::format("{} gets no further watcher of this listener, which has at most {} of one client "
+                            "and {} of all ({}): end one, or ask for the objects from time to time",
+                            client, kWatchersOfClientMax, kWatchersMax, fmt::join(holders, ", ")));
+}
+
 Reply watch(const std::shared_ptr<Sampler>& sampler, const Call& call) {
   const auto after = number_of(call, "after");
   if (!after) return refuse(after.error());
-  std::unique_ptr<Watch> stream =
-      Watch::begin(sampler, call.watchers, after->value_or(sampler->event_ring().last()));
-  if (stream == nullptr) {
-    return refuse(ErrorKind::kUnavailable,
-                  fmt::format("this listener has {} watchers already: end one, or ask for the objects from "
-                              "time to time",
-                              kWatchersMax));
+  std::unique_ptr<const Places::Place> place;
+  if (call.watchers != nullptr) {
+    const std::string client = client_of(call.client);
+    place = std::make_unique<const Places::Place>(*call.watchers, client);
+    if (!place->is_taken()) return refuse_watcher(client, *call.watchers);
   }
-  return {
-      .type = "text/event-stream", .stream = std::move(stream), .headers = {{"Cache-Control", "no-store"}}};
+  return {.type = "text/event-stream",
+          .stream = std::make_shared<Watch>(sampler, std::move(place),
+                                            after->value_or(sampler->event_ring().last())),
+          .headers = {{"Cache-Control", "no-store"}}};
 }
 
 }  // namespace
@@ -141,21 +152,9 @@ void Sampler::tell(Topic topic, std::string_view event, const std::string& what)
                                       : event_text("changed", text_of(Json{{"what", event}})));
 }
 
-std::unique_ptr<Watch> Watch::begin(std::shared_ptr<Sampler> sampler, WatcherCount* count,
-                                    std::uint64_t events_after) {
-  if (count != nullptr && count->fetch_add(1) >= kWatchersMax) {
-    count->fetch_sub(1);
-    return nullptr;
-  }
-  return std::unique_ptr<Watch>(new Watch(std::move(sampler), count, events_after));
-}
-
-Watch::Watch(std::shared_ptr<Sampler> sampler, WatcherCount* count, std::uint64_t events_after)
-    : sampler_(std::move(sampler)), count_(count), events_after_(events_after) {}
-
-Watch::~Watch() {
-  if (count_ != nullptr) count_->fetch_sub(1);
-}
+Watch::Watch(std::shared_ptr<Sampler> sampler, std::unique_ptr<const Places::Place> place,
+             std::uint64_t events_after)
+    : sampler_(std::move(sampler)), place_(std::move(place)), events_after_(events_after) {}
 
 bool Watch::read(std::string& out) {
   const std::size_t before = out.size();

@@ -9,8 +9,8 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/places.h"
 #include "api/routes.h"
 #include "base/byte_stream.h"
 
@@ -64,29 +65,23 @@ class Sampler {
   Events events_;
 };
 
-// How many watchers a listener has now.
-using WatcherCount = std::atomic<int>;  // Call::watchers
-inline constexpr int kWatchersMax = 6;
+// Of a listener. One client may not take all: all browsers behind one `ssh -L` are one client.
+inline constexpr std::size_t kWatchersMax = 6;
+inline constexpr std::size_t kWatchersOfClientMax = 4;
 
 class Watch final : public ByteStream {
  public:
-  // Tells the events after this number. Null: `count` has reached kWatchersMax. `count` is borrowed; null:
-  // there is no limit.
-  static std::unique_ptr<Watch> begin(std::shared_ptr<Sampler> sampler, WatcherCount* count,
-                                      std::uint64_t events_after);
-  ~Watch() override;
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  // Tells the events after this number. `place` is that of the watcher; null: there is no limit.
+  Watch(std::shared_ptr<Sampler> sampler, std::unique_ptr<const Places::Place> place,
+        std::uint64_t events_after);
 
   bool read(std::string& out) override;
 
  private:
-  Watch(std::shared_ptr<Sampler> sampler, WatcherCount* count, std::uint64_t events_after);
-
   void tell_events(std::string& out);
 
   const std::shared_ptr<Sampler> sampler_;
-  WatcherCount* const count_;
+  const std::unique_ptr<const Places::Place> place_;
   bool greeted_ = false;
   std::array<std::uint64_t, Sampler::kTopics> seen_{};  // versions
   std::uint64_t events_after_;                          // the number of the last event that was told

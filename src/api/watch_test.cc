@@ -70,14 +70,17 @@ class Watcher {
 
 class WatchTest : public testing::Test {
  protected:
-  std::shared_ptr<ByteStream> begin(std::multimap<std::string, std::string> query = {}) {
+  std::shared_ptr<ByteStream> begin(std::multimap<std::string, std::string> query = {},
+                                    const std::string& client = "uid 0") {
     Call call;
+    call.client = client;
     call.method = "GET";
     call.path = "/v1/watch";
     call.query = std::move(query);
     call.watchers = &watchers_;
     Reply reply = router_.answer(call);
     status_ = reply.status;
+    refusal_ = reply.text;
     return reply.stream;
   }
   void make_switch(const std::string& name) {
@@ -89,8 +92,9 @@ class WatchTest : public testing::Test {
   FakeMember member_;
   FakeHost host_;
   const Router router_ = make_router(host_.parts(member_.plane.get()));
-  WatcherCount watchers_{0};
+  Places watchers_{kWatchersMax, kWatchersOfClientMax};
   int status_ = 0;
+  std::string refusal_;
 };
 
 TEST_F(WatchTest, BeginsWithAllThereIs) {
@@ -236,14 +240,31 @@ TEST_F(WatchTest, AllWatchersShareOneSnapshotASecond) {
   EXPECT_LE(host_.source.snapshots_taken, 2) << "two if a second ended in between";
 }
 
-TEST_F(WatchTest, AListenerHasSixAtMost) {
+TEST_F(WatchTest, AClientHasFourAndAListenerSixAtMost) {
   std::vector<std::shared_ptr<ByteStream>> streams;
-  for (int i = 0; i < kWatchersMax; ++i) streams.push_back(begin());
+  for (std::size_t i = 0; i < kWatchersOfClientMax; ++i) streams.push_back(begin({}, "uid 1000"));
   EXPECT_EQ(status_, 200);
-  EXPECT_EQ(begin(), nullptr);
+  EXPECT_EQ(begin({}, "uid 1000"), nullptr);
   EXPECT_EQ(status_, 503);
-  streams.pop_back();
-  EXPECT_NE(begin(), nullptr) << "one has left";
+  EXPECT_EQ(refusal_,
+            "{\"error\":\"uid 1000 gets no further watcher of this listener, which has at most 4 of one "
+            "client and 6 of all (uid 1000: 4): end one, or ask for the objects from time to time\"}\n");
+  streams.push_back(begin({}, "uid 0"));
+  streams.push_back(begin({}, "fd00::1"));
+  EXPECT_NE(streams.back(), nullptr) << "others find a place";
+  EXPECT_EQ(begin({}, "uid 0"), nullptr);
+  EXPECT_THAT(refusal_, HasSubstr("uid 0 gets no further watcher"));
+  EXPECT_THAT(refusal_, HasSubstr("(fd00::/64: 1, uid 0: 1, uid 1000: 4)"));
+  streams.erase(streams.begin());
+  EXPECT_NE(begin({}, "uid 1000"), nullptr) << "one has left";
+}
+
+TEST_F(WatchTest, AllAddressesOfAnIpv6NetworkAreOneClient) {
+  std::vector<std::shared_ptr<ByteStream>> streams;
+  for (std::size_t i = 0; i < kWatchersOfClientMax; ++i)
+    streams.push_back(begin({}, "fd00::" + std::to_string(i)));
+  EXPECT_EQ(begin({}, "fd00::ffff"), nullptr);
+  EXPECT_NE(begin({}, "fd01::1"), nullptr);
 }
 
 TEST(WatchAlone, ADaemonWithoutAClusterTellsItsCounters) {
@@ -308,7 +329,7 @@ TEST_F(WatchServer, IsAStreamOfEventsThatABrowserDoesNotKeep) {
 
 TEST_F(WatchServer, LeavesThreadsForOtherRequests) {
   std::vector<Fd> watchers;
-  for (int i = 0; i < kWatchersMax; ++i) {
+  for (std::size_t i = 0; i < kWatchersOfClientMax; ++i) {
     watchers.push_back(watch());
     EXPECT_EQ(status(watchers.back()), "200");
   }

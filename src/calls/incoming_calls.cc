@@ -1,6 +1,5 @@
 #include "calls/incoming_calls.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -45,19 +44,21 @@ void IncomingCalls::take(std::unique_ptr<transport::tcp::Stream> stream, std::st
   auto call = std::make_unique<transport::tcp::Call>(std::move(stream), std::move(peer));
   {
     const std::lock_guard lock(waiting_mutex_);
-    const auto free = std::find(waiting_.begin(), waiting_.end(), nullptr);
-    if (!takes_calls_ || free == waiting_.end()) return;
-    *free = std::move(call);
+    if (!takes_calls_ || waiting_count_ == kWaitingMax) return;
+    waiting_[(first_waiting_ + waiting_count_++) % kWaitingMax] = std::move(call);
   }
   call_came_.notify_one();
 }
 
 // Null: calls are not taken any more.
 std::unique_ptr<transport::tcp::Call> IncomingCalls::next() {
-  const auto is_call = [](const auto& call) { return call != nullptr; };
   std::unique_lock lock(waiting_mutex_);
-  call_came_.wait(lock, [&] { return !takes_calls_ || std::ranges::any_of(waiting_, is_call); });
-  return takes_calls_ ? std::move(*std::ranges::find_if(waiting_, is_call)) : nullptr;
+  call_came_.wait(lock, [&] { return !takes_calls_ || waiting_count_ > 0; });
+  if (!takes_calls_) return nullptr;
+  auto call = std::move(waiting_[first_waiting_]);
+  first_waiting_ = (first_waiting_ + 1) % kWaitingMax;
+  --waiting_count_;
+  return call;
 }
 
 // Runs on the clerk's thread.

@@ -84,7 +84,9 @@ class IncomingCalls {
   // blocks.
   std::mutex waiting_mutex_;
   std::condition_variable call_came_;
-  std::array<std::unique_ptr<transport::tcp::Call>, kWaitingMax> waiting_;  // guarded, like the next
+  std::array<std::unique_ptr<transport::tcp::Call>, kWaitingMax> waiting_;  // a ring; guarded, like the next
+  std::size_t first_waiting_ = 0;                                           // the one that waits longest
+  std::size_t waiting_count_ = 0;
   bool takes_calls_ = true;
 
   std::mutex mutex_;

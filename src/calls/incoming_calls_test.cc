@@ -14,7 +14,6 @@
 namespace pvrdma::calls {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 Instant patience() {
@@ -48,26 +47,32 @@ TEST(IncomingCallsTest, ACallWithAnotherFirstWordIsEnded) {
 }
 
 TEST(IncomingCallsTest, OneHostTakesOnlyItsShare) {
+  std::atomic<std::size_t> begun = 0;
   IncomingCalls calls;
   answer_to(calls, "offer");
-  std::vector<std::unique_ptr<Conversation>> silent;
-  for (std::size_t i = 0; i < IncomingCalls::kAnsweredOfHostMax; ++i) {
-    silent.push_back(call_of(calls, "esx-01"));
-    std::this_thread::sleep_for(milliseconds(5));  // so that kWaitingMax places are enough
+  calls.on("long", [&](IncomingCall& call, const Said&) {
+    ++begun;
+    EXPECT_FALSE(call.there().listen(patience() + seconds(100))) << "until the caller has left";
+  });
+  std::vector<std::unique_ptr<Conversation>> long_ones;
+  while (long_ones.size() < IncomingCalls::kAnsweredOfHostMax - 1) {
+    long_ones.push_back(call_of(calls, "esx-01"));
+    ASSERT_TRUE(long_ones.back()->say("long"));
+    while (begun < long_ones.size()) std::this_thread::yield();
   }
+  long_ones.push_back(call_of(calls, "esx-01"));  // one that says nothing has a place, too
   const auto over = call_of(calls, "esx-01");
-  const auto heard = over->listen(Instant::now() + seconds(4));
-  EXPECT_FALSE(heard) << "the first ones still have time for their first word";
+  EXPECT_FALSE(over->listen(patience()));
   const auto other = call_of(calls, "esx-03");
   ASSERT_TRUE(other->say("offer"));
   EXPECT_TRUE(other->expect("offer of esx-03", patience())) << "another host is heard";
-  silent.clear();
+  long_ones.clear();
   const auto is_heard = [&] {
     const auto again = call_of(calls, "esx-01");
     return again->say("offer") && again->expect("offer of esx-01", patience());
   };
   const Instant until = patience();
-  while (!is_heard()) ASSERT_LT(Instant::now(), until) << "the silent ones have left their places";
+  while (!is_heard()) ASSERT_LT(Instant::now(), until) << "the long ones have left their places";
 }
 
 TEST(IncomingCallsTest, AnInterruptEndsWhatAnAnswerWaitsFor) {

@@ -267,7 +267,7 @@ void Daemon::answer_reads() {
   if (membership_ == nullptr) return;
   incoming_calls_->on(
       api::kReadWord,
-      [answers = std::make_shared<api::HostReadAnswers>(api_->router(), host_proof())](
+      [answers = std::make_shared<api::HostReadAnswers>(api_->router(), host_proof(), reads_->counters())](
           calls::IncomingCall& call, const calls::Said& said) { answers->answer(call, said); });
 }
 

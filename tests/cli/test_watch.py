@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import http.client
 import json
+import os
 import platform
 import re
 import signal
@@ -80,15 +81,16 @@ def test_a_daemon_that_stops_ends_the_stream(daemon: Daemon) -> None:
         assert errors.startswith("pvrdmactl: the daemon ")
 
 
-def test_the_seventh_watcher_is_refused(daemon: Daemon) -> None:
-    watchers = [pvrdmactl(daemon, "watch") for _ in range(6)]
+def test_the_fifth_watcher_of_a_user_is_refused(daemon: Daemon) -> None:
+    watchers = [pvrdmactl(daemon, "watch") for _ in range(4)]
     try:
         for watcher in watchers:
             data_of(watcher.__enter__(), "hello")
         refused = daemon.ctl("watch")
         assert refused.returncode == 1
-        assert refused.stderr == ("pvrdmactl: this listener has 6 watchers already: end one, or ask for the objects from time "
-                                  "to time\n")
+        user = f"uid {os.getuid()}"
+        assert refused.stderr == (f"pvrdmactl: {user} gets no further watcher of this listener, which has at most 4 of one client and 6 "
+                                  f"of all ({user}: 4): end one, or ask for the objects from time to time\n")
         assert daemon.ctl("adapter", "list").returncode == 0
     finally:
         for watcher in watchers:
