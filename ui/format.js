@@ -18,6 +18,8 @@ export function rate(bits) {
   return bits >= 1e9 ? `${(bits / 1e9).toFixed(1)} Gbit/s` : `${(bits / 1e6).toFixed(1)} Mbit/s`;
 }
 
+export const count = (number) => number.toLocaleString('en');
+
 // Of memory and files.
 export function bytes(count) {
   if (count === undefined || count === null) return '--';

@@ -4,7 +4,7 @@ import * as dialog from './dialog.js';
 import { token } from './api.js';
 import { timeOfDay } from './format.js';
 import { letters_off, set_letters_off } from './keys.js';
-import { box, dot } from './parts.js';
+import { box, dot, title } from './parts.js';
 import { to } from './route.js';
 import { found } from './search.js';
 import { change_theme } from './theme.js';
@@ -61,7 +61,7 @@ function view(store, [kind = 'home', ...rest], changed) {
   if (store.data === null) {
     return html`<p class="empty">${store.trouble ? 'Nothing has arrived yet. The page tries again by itself.' : 'Loading…'}</p>`;
   }
-  if (!Object.hasOwn(views, kind)) return box('warning', `The page has no view #/${kind}.`);
+  if (!Object.hasOwn(views, kind)) return html`${title('No such page')}${box('warning', `The page has no view #/${kind}.`)}`;
   return html`${views[kind](store, rest, changed)}${events_of(store, kind, rest[0])}`;
 }
 

@@ -96,7 +96,7 @@ function hca(store, host) {
 }
 
 function native(store, host) {
-  if (!host.self) return unknown(`${host.name} knows`);
+  if (!host.self) return unknown(`only ${host.name} knows`);
   const states = [...new Set(store.data.adapters.map((adapter) => adapter.native_endpoints))];
   return states.includes('on') ? yes('on') : unknown(states.join('; ') || 'no adapter');
 }

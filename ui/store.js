@@ -1,8 +1,8 @@
 // What the daemon says: a copy of its inventory, asked for every two seconds, and how fresh it is.
 //
 // The copy stays when the daemon goes away, and the store tries again after 1, 2, 5 and 10 s. Views draw from `data`, and name
-// further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells changes at once;
-// the requests then show only that it is there.
+// further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells hosts, switches
+// and VMs by itself; they are then asked for only at the beginning, after an edit, and when it says no more.
 import { get, request, Refusal, token } from './api.js';
 import { EventFeed } from './event_feed.js';
 import { MotionTasks } from './motion_tasks.js';
@@ -16,6 +16,7 @@ const kTasks = 20;
 const kLongRows = 2000;  // an answer with more is asked for less often
 const kLongMs = 5000;
 const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
+const kTold = ['hosts', 'dvs', 'vms'];  // by an event `inventory` of /v1/watch
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
 const kEditsMax = 64;  // of one request
@@ -42,12 +43,15 @@ export class Store {
 
   #changed;
   #details = new Map();  // path -> {value, trouble, at_ms, drawn}
+  #relayed = Promise.resolve();  // the last request that another host's daemon answers; they are made one after the other
   #failures = 0;
   #timer = 0;
   #round = null;  // the request that is under way
+  #looks_next = false;
   #hidden_since_ms = 0;
   #watch = null;    // null: the daemon does not have it, or nothing has arrived yet
   #stats_ms = 0;    // when /v1/watch last told counters
+  #inventory = null;  // what /v1/watch last told of kTold; null: nothing, or not all that it knows
 
   constructor(changed) {
     this.#changed = changed;
@@ -63,18 +67,28 @@ export class Store {
     this.refresh();
   }
 
-  // Asks now, not at the next tick.
-  async refresh() {
+  // Asks for everything now.
+  refresh() {
+    return this.#begin(Object.keys(kPaths));
+  }
+
+  // Asks for what the daemon does not tell by itself. Called every two seconds.
+  look() {
+    const is_told = this.live && this.#inventory !== null && Date.now() - this.#stats_ms < kStatsMs;
+    return this.#begin(Object.keys(kPaths).filter((name) => !is_told || !kTold.includes(name)));
+  }
+
+  async #begin(names) {
     while (this.#round) await this.#round;
     clearTimeout(this.#timer);
-    this.#round = this.#ask_and_note();
+    this.#round = this.#ask_and_note(names);
     await this.#round;
   }
 
-  async #ask_and_note() {
+  async #ask_and_note(names) {
     let wait_ms = kPeriodMs;
     try {
-      await this.#ask();
+      await this.#ask(names);
       this.#failures = 0;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
@@ -90,13 +104,14 @@ export class Store {
     }
   }
 
-  // The answer of a further path: {value, trouble, at_ms}, all undefined until it arrives.
-  detail(path) {
+  // The answer of a further path: {value, trouble, at_ms}, all undefined until it arrives. `relayed`: another host's daemon answers.
+  detail(path, relayed = false) {
     let detail = this.#details.get(path);
     if (detail === undefined) {
-      detail = { value: undefined, trouble: undefined, drawn: true };
+      detail = { value: undefined, trouble: undefined, drawn: true, relayed };
       this.#details.set(path, detail);
-      this.#ask_detail(path, detail).then(this.#changed);
+      if (relayed) this.#ask_relayed(path, detail);
+      else this.#ask_detail(path, detail).then(this.#changed);
     }
     detail.drawn = true;
     return detail;
@@ -151,14 +166,16 @@ export class Store {
     return batch(edits, { dry_run: true });
   }
 
-  async #ask() {
+  async #ask(wanted) {
+    const told = this.#inventory;
     const version = await get('/v1/version');
     const in_cluster = version.host !== null && version.host !== '';
-    const names = in_cluster ? Object.keys(kPaths) : ['adapters'];
+    const names = in_cluster ? wanted : ['adapters'];
     const answers = await Promise.all(names.map((name) => get(kPaths[name])));
-    const empty = { hosts: [], dvs: [], vms: [], cluster: null, adapters: [] };
+    const known = in_cluster && this.data ? this.data : { hosts: [], dvs: [], vms: [], cluster: null, adapters: [] };
     this.outside = in_cluster ? '' : 'This daemon is not a member of a cluster: its configuration has no [host] table.';
-    this.data = { version, ...empty, ...Object.fromEntries(names.map((name, index) => [name, answers[index]])) };
+    this.data = { ...known, version, ...Object.fromEntries(names.map((name, index) => [name, answers[index]])) };
+    if (in_cluster && this.#inventory !== told) Object.assign(this.data, this.#inventory);  // an answer may be older than what was told meanwhile
     this.at_ms = Date.now();
     this.live = true;
     this.trouble = '';
@@ -180,8 +197,20 @@ export class Store {
       if (!detail.drawn) return this.#details.delete(path);
       detail.drawn = false;
       if (detail.value?.length > kLongRows && Date.now() - detail.at_ms < kLongMs) return undefined;
-      return this.#ask_detail(path, detail);
+      return detail.relayed ? this.#ask_relayed(path, detail) : this.#ask_detail(path, detail);
     }));
+  }
+
+  // Nobody waits for it: another host may be slow, and what this page's daemon says must not be late for that.
+  #ask_relayed(path, detail) {
+    if (detail.is_asked) return;
+    detail.is_asked = true;
+    const ask = async () => {
+      await this.#ask_detail(path, detail);
+      detail.is_asked = false;
+      this.#changed();
+    };
+    this.#relayed = this.#relayed.then(ask, ask);
   }
 
   async #ask_detail(path, detail) {
@@ -198,14 +227,31 @@ export class Store {
   // An event of /v1/watch.
   #told(event, data) {
     if (!this.data) return;
-    if (event === 'motions') this.#take_motions(data);  // also while the requests fail: it comes only once
+    // Also while the requests fail: these come only once.
+    if (event === 'motions') this.#take_motions(data);
+    else if (event === 'inventory') Object.assign(this.data, this.#inventory = { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
+    else if (event === 'hello' || event === 'changed') this.#inventory = null;
     if (!this.live) return this.#changed();
-    if (event === 'inventory') Object.assign(this.data, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
-    else if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
+    if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
-    else if (event === 'events' && this.feed.loaded) this.feed.read().then(this.#changed);
+    else if (event === 'events') this.#take_events(data.events);
     else if (event === 'changed') this.refresh();
     this.#changed();
+  }
+
+  // Why connections take their paths is a detail, and asked for: now, if something about the paths has happened.
+  #take_events(events) {
+    if (this.feed.loaded) this.feed.read().then(this.#changed);
+    if (events.some(({ type }) => type === 'path')) this.#look_next();
+  }
+
+  // Asks once more when the request that is under way has ended.
+  async #look_next() {
+    if (this.#looks_next) return;
+    this.#looks_next = true;
+    while (this.#round) await this.#round;
+    this.#looks_next = false;
+    this.look();
   }
 
   #take_motions(motions) {
@@ -226,6 +272,6 @@ export class Store {
 
   #tick() {
     if (this.#hidden_since_ms && Date.now() - this.#hidden_since_ms > kHiddenMs) return;  // refresh() when it is seen again
-    this.refresh();
+    this.look();
   }
 }

@@ -5,14 +5,17 @@
 // lives as long as the page and keeps sort, filter and selection.
 import { html, nothing, svg } from './lit.js';
 import { csvCell } from './format.js';
+import { facts } from './parts.js';
 import { save } from './save.js';
 
 const kWindow = 60;
 const kRowPx = 24;  // own.css
+const kLong = 30;   // characters that every cell has room for
 
 const kept = new Map();  // id -> Table
 
-// columns: [{key, title, value(row), cell?(row), number?}]. value() sorts, filters and copies; cell() draws.
+// columns: [{key, title, value(row), cell?(row), number?}]. value() sorts, filters and copies; cell() draws. A cell may cut a long
+// text: below the table the selected row has it whole.
 // options: {key(row), open?(row): the address of a row, empty: what to say without rows}
 export function table(id, columns, options) {
   if (!kept.has(id)) kept.set(id, new Table(id, columns, options));
@@ -58,10 +61,12 @@ export class Table {
       .sort((a, b) => (a[0] === b[0] ? a[1] - b[1] : a[0] - b[0])).map(([, , row]) => row);
   }
 
-  // The selected row; the first one if it has gone.
+  // The selected row. If there is none, or it has gone, the first one is selected.
   chosen(rows) {
     const shown = this.arranged(rows);
-    return shown.find((row) => this.options.key(row) === this.selected) ?? shown[0];
+    const found = shown.find((row) => this.options.key(row) === this.selected) ?? shown[0];
+    if (found !== undefined) this.selected = this.options.key(found);
+    return found;
   }
 
   sort_by(key) {
@@ -78,6 +83,16 @@ export class Table {
 
   release() {
     this.#held = null;
+    Table.changed();
+  }
+
+  // Begins at the first row, in the rows' own order: others take their place.
+  begin_again() {
+    this.#first = 0;
+    this.#held = null;
+    this.selected = null;
+    const grid = document.getElementById(`grid-${this.id}`);
+    if (grid) grid.parentElement.scrollTop = 0;
     Table.changed();
   }
 
@@ -124,7 +139,13 @@ export class Table {
         </table>
       </div>
       ${rows.length === 0 ? html`<p class="empty">${this.options.empty ?? 'Nothing here yet.'}</p>`
-        : shown.length === 0 ? html`<p class="empty">No row matches the filter.</p>` : nothing}`;
+        : shown.length === 0 ? html`<p class="empty">No row matches the filter.</p>` : nothing}
+      ${active >= 0 ? this.#whole(shown[active]) : nothing}`;
+  }
+
+  #whole(row) {
+    const texts = this.shown_columns.map((column) => [column.title, String(column.value(row) ?? '')]).filter(([, text]) => text.length > kLong);
+    return texts.length ? facts(texts) : nothing;
   }
 
   #header(column) {

@@ -1,11 +1,11 @@
-// The network as boxes in columns and lines between them: VMs, port groups, switches, uplinks, hosts, and the paths from the host
-// that answers to the others. Only what is, without any position.
+// The network as boxes in columns and lines between them: VMs, port groups, switches, uplinks, hosts, and the paths between hosts.
+// Only what is, without any position.
 
 const kBoxes = 40;  // of a column; the table has all
 
 export const kinds = ['vms', 'port-groups', 'switches', 'uplinks', 'hosts'];
 
-// data: the store's; paths: as GET /v1/paths answers. Returns {columns: {kind: [{id, label, note, address}]}, links: [{from, to,
+// data: the store's; paths: by host, as GET /v1/paths/summary answers there. Returns {columns: {kind: [{id, label, note, address}]}, links: [{from, to,
 // kind}]}; kind of a link: 'network', or a path ('tcp', 'hca', 'none').
 export function topology_of({ hosts, dvs, vms, cluster }, paths) {
   const columns = Object.fromEntries(kinds.map((kind) => [kind, []]));
@@ -32,31 +32,39 @@ export function topology_of({ hosts, dvs, vms, cluster }, paths) {
     }
   }
   const self = hosts.find((host) => host.self)?.name;
-  const counts = counts_of(paths);
+  const counts = counts_between(paths);
   const lanes = new Set(cluster?.tcp.peers.filter((peer) => peer.lanes_up > 0).map((peer) => peer.host));
   for (const host of hosts) {
     box('hosts', host.name, host.name, host.alive ? 'alive' : 'not alive', ['hosts', host.name]);
-    if (self && host.name !== self) link(`hosts/${self}`, `hosts/${host.name}`, path_to(host.name, counts, lanes));
+    if (self && host.name !== self) link(`hosts/${self}`, `hosts/${host.name}`, most(counts.get(pair_of(self, host.name))) ?? (lanes.has(host.name) ? 'tcp' : 'none'));
+  }
+  const known = new Set(hosts.map(({ name }) => name));
+  for (const [pair, taken] of counts) {
+    const ends = pair.split(' ');
+    if (!ends.includes(self) && ends.every((name) => known.has(name))) link(`hosts/${ends[0]}`, `hosts/${ends[1]}`, most(taken));
   }
   return { columns, links };
 }
 
-// How many connections take each path, for each host: Map of Maps.
-function counts_of(paths) {
+// Two hosts in either order. A name has no space.
+const pair_of = (a, b) => [a, b].sort().join(' ');
+
+// How many connections take each path, for each pair of hosts: Map of Maps.
+function counts_between(paths) {
   const counts = new Map();
-  for (const { path, peer_host: peer } of paths) {
-    if (!counts.has(peer)) counts.set(peer, new Map());
-    counts.get(peer).set(path, (counts.get(peer).get(path) ?? 0) + 1);
+  for (const [host, list] of paths) {
+    for (const { path, peer_host: peer, connections } of list) {
+      if (!peer || peer === host) continue;
+      const pair = pair_of(host, peer);
+      if (!counts.has(pair)) counts.set(pair, new Map());
+      counts.get(pair).set(path, (counts.get(pair).get(path) ?? 0) + connections);
+    }
   }
   return counts;
 }
 
-// What most connections to the host take; without any, what they would: TCP if lanes to it are up.
-function path_to(host, counts, lanes) {
-  const [most] = [...counts.get(host) ?? []].sort((a, b) => b[1] - a[1]);
-  if (most) return most[0];
-  return lanes.has(host) ? 'tcp' : 'none';
-}
+// The path that most connections take; undefined: there is none.
+const most = (taken) => [...taken ?? []].sort((a, b) => b[1] - a[1])[0]?.[0];
 
 // The boxes of a column that are drawn, and how many are not.
 export const drawn = (boxes) => ({ boxes: boxes.slice(0, kBoxes), more: Math.max(0, boxes.length - kBoxes) });

@@ -8,7 +8,7 @@ const kShown = 200;  // of each kind; the pages list all
 
 function branch(title, kind, objects, route, sign) {
   return html`<li><a href=${to(kind)} class=${route[0] === kind && !route[1] ? 'active' : ''}>${title}</a>
-    ${objects.length === 0 ? nothing : html`<ul>${objects.slice(0, kShown).map((object) => html`<li><a class=${route[0] === kind && route[1] === object.name ? 'active' : ''}
+    ${objects.length === 0 ? nothing : html`<ul>${objects.slice(0, kShown).map((object) => html`<li><a class=${route[0] === kind && route[1] === object.name ? 'active' : ''} title=${object.name}
       href=${to(kind, object.name)}>${sign(object)}${object.name}</a></li>`)}
       ${objects.length > kShown ? html`<li><a href=${to(kind)}>${objects.length - kShown} more</a></li>` : nothing}</ul>`}</li>`;
 }

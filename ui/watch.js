@@ -1,7 +1,8 @@
 // /v1/watch: the daemon tells what has changed, in place of being asked for it.
 //
 // One tab of the browser reads the stream (it has the lock) and tells the others, so a browser has one stream however many tabs
-// it has. A tab that nobody has seen for kHiddenMs gives the lock away.
+// it has. A tab that nobody has seen for kHiddenMs gives the lock away, and so does a page that was left: the browser may keep it
+// for "back", with its stream.
 import { headers } from './api.js';
 import { EventParser } from './events.js';
 
@@ -30,6 +31,11 @@ export class Watch {
       else this.#lead();
     };
     document.addEventListener('visibilitychange', look);
+    addEventListener('pagehide', () => {
+      clearTimeout(hidden);
+      this.stop();
+    });
+    addEventListener('pageshow', look);
     look();
   }
 

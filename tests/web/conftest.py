@@ -14,13 +14,14 @@ import pytest
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS / "web"), str(_TESTS / "cluster"), str(_TESTS / "vm"), str(_TESTS / "cli"), str(_TESTS.parent / "tools")]
 
-from fleet.fleet import Fleet  # noqa: E402  (the path above comes first)
+from fleet.certificates import Authority  # noqa: E402  (the path above comes first)
+from fleet.fleet import Fleet  # noqa: E402
 from fleet.host import Host  # noqa: E402
 from harness.daemon import REPOSITORY  # noqa: E402
 from web.bridge import Bridge  # noqa: E402
 from web.browser import Browser  # noqa: E402
 
-_LOGS = REPOSITORY / "build" / "web-logs"
+LOGS = REPOSITORY / "build" / "web-logs"
 _REFUSED = "the server responded with a status of 409"  # Chromium logs each; the page shows the sentence
 
 
@@ -32,17 +33,19 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def guided() -> Iterator[Fleet]:
-    """Two hosts set up by the deployment guide, with VM-01 and VM-02 off. A test must leave them as it found them."""
-    with Fleet(_LOGS / "guided") as fleet:
+def guided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two hosts with certificates, set up by the deployment guide, with VM-01 and VM-02 off. A test must leave them as it found
+    them."""
+    authority = Authority(tmp_path_factory.mktemp("ca"))
+    with Fleet(LOGS / "guided", certificates={host: authority.issue(host) for host in ("esx-01", "esx-02")}) as fleet:
         fleet.follow_the_guide()
         yield fleet
 
 
 @pytest.fixture(scope="session")
 def empty() -> Iterator[Fleet]:
-    """Two hosts with nothing configured, for the walk by clicks and the walk by keys. A test must leave them so."""
-    with Fleet(_LOGS / "empty") as fleet:
+    """Two hosts with nothing configured and no certificates, for the walk by clicks and the walk by keys. A test must leave them so."""
+    with Fleet(LOGS / "empty") as fleet:
         yield fleet
 
 
@@ -63,7 +66,7 @@ def browser(shared_browser: Browser) -> Iterator[Browser]:
 
 
 @contextmanager
-def _bridge_to(host: Host, browser: Browser) -> Iterator[Bridge]:
+def bridge_to(host: Host, browser: Browser) -> Iterator[Bridge]:
     """A port that leads to the host's API. The page leaves before it ends."""
     with Bridge(host.api) as bridge:
         yield bridge
@@ -73,12 +76,12 @@ def _bridge_to(host: Host, browser: Browser) -> Iterator[Bridge]:
 @pytest.fixture
 def bridge(guided: Fleet, shared_browser: Browser) -> Iterator[Bridge]:
     """A port that leads to the API of `guided`'s esx-01."""
-    with _bridge_to(guided[1], shared_browser) as bridge:
+    with bridge_to(guided[1], shared_browser) as bridge:
         yield bridge
 
 
 @pytest.fixture
 def empty_bridge(empty: Fleet, shared_browser: Browser) -> Iterator[Bridge]:
     """A port that leads to the API of `empty`'s esx-01."""
-    with _bridge_to(empty[1], shared_browser) as bridge:
+    with bridge_to(empty[1], shared_browser) as bridge:
         yield bridge

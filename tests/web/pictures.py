@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +21,47 @@ sys.dont_write_bytecode = True
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS / "web"), str(_TESTS / "cluster"), str(_TESTS / "vm"), str(_TESTS / "cli"), str(_TESTS.parent / "tools")]
 
-from fleet.fleet import Fleet  # noqa: E402  (the path above comes first)
+from fleet.certificates import Authority  # noqa: E402  (the path above comes first)
+from fleet.fleet import Fleet  # noqa: E402
 from harness.daemon import REPOSITORY  # noqa: E402
-from test_access import DIALOGS, VIEWS  # noqa: E402
+from states import STATES, State  # noqa: E402
+from test_access import DIALOGS, VIEWS, WIZARDS  # noqa: E402
 from test_migrate import DONE, RUNS  # noqa: E402
 from test_monitor import with_nic  # noqa: E402
 from test_views import with_device  # noqa: E402
 from web.bridge import Bridge  # noqa: E402
 from web.browser import Browser  # noqa: E402
 
+_MORE_VIEWS = ["#/hosts/esx-02/summary", *(f"#/hosts/esx-02/monitor/{page}" for page in ("budgets", "neighbours", "native", "connections/VM-02")),
+              "#/hosts/esx-02/configure/rdma-adapters", "#/hosts/esx-01/monitor/connections", "#/vms/VM-02/summary", "#/events/vm/VM-01"]
 _SIZES = {"light": (1280, "light"), "dark": (1280, "dark"), "420": (420, "light")}
 _DOCS = {"readiness": ("#/home", ""), "physical_adapters": ("#/hosts/esx-01/configure/physical-adapters", ""), "vms": ("#/vms", ""),
-         "new_virtual_machine": ("#/vms", "New Virtual Machine"), "topology": ("#/topology", ""), "budgets": ("#/hosts/esx-01/monitor/budgets", "")}
+         "topology": ("#/topology", ""), "budgets": ("#/hosts/esx-01/monitor/budgets", ""),
+         "new_virtual_machine": ("#/vms", "New Virtual Machine")}  # last: a click leaves the pointer over the page
 
 
-def _take(browser: Browser, folder: Path, name: str, view: str, button: str) -> None:
-    browser.go(view)
-    browser.wait("it is drawn", lambda: "Loading" not in browser.text("main"))
-    if button:
-        browser.click(button)
+def _keep(browser: Browser, folder: Path, name: str) -> None:
     browser.wait("nothing moves", lambda: browser.run("return document.getAnimations().length") == 0)
-    browser.picture(folder / f"{name}.png")
-    if button:
-        browser.run("document.querySelector('dialog').close()")
-        browser.settle()
+    browser.picture(folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_')}.png")
+
+
+def _take(browser: Browser, folder: Path, view: str, button: str, name: str = "") -> None:
+    """A view; with `button` the dialog that it opens, and a wizard's further steps."""
+    browser.visit(view)
+    if not button:
+        _keep(browser, folder, name or view)
+        return
+    if not browser.button(button).is_enabled():
+        return
+    browser.click(button)
+    _keep(browser, folder, name or f"{view} {button}")
+    if button in WIZARDS and not name:
+        WIZARDS[button](browser)
+        while browser.step != "Ready to complete":
+            browser.next()
+            _keep(browser, folder, f"{view} {button} {browser.step}")
+    browser.run("document.querySelector('dialog').close()")
+    browser.settle()
 
 
 def _shown(path: str, answer: Any) -> Any:
@@ -51,24 +69,25 @@ def _shown(path: str, answer: Any) -> Any:
     return [DONE, RUNS] if path == "/v1/motions" else with_nic(path, with_device(path, answer))
 
 
-def _everything(browser: Browser, page: str, only: str) -> None:
-    states = [(view, button) for view, button in [(view, "") for view in VIEWS] + DIALOGS + [("#/vms/VM-01", "Migrate")] if only in f"{view} {button}"]
+def _everything(browser: Browser, bridge: Bridge, only: str) -> None:
+    views = [(view, button) for view, button in [(view, "") for view in VIEWS + _MORE_VIEWS] + DIALOGS + [("#/vms/VM-01", "Migrate")] if only in f"{view} {button}"]
     for size, (width, theme) in _SIZES.items():
-        browser.open(page, VIEWS[0], theme)
+        folder = REPOSITORY / "build" / "web-pictures" / size
+        bridge.overlay = _shown
+        browser.open(bridge.page, VIEWS[0], theme)
         browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False})
-        for view, button in states:
-            if button not in ("Edit Settings", "Migrate") and view.startswith("#/vms/VM-01") and button:
-                continue  # VM-01 is on here
-            if button and not browser_can(browser, view, button):
-                continue
-            name = re.sub(r"\W+", "_", f"{view} {button}").strip("_")
-            _take(browser, REPOSITORY / "build" / "web-pictures" / size, name, view, button)
+        for view, button in views:
+            _take(browser, folder, view, button)
+        for state in STATES:
+            if only in f"{state.view} {state.name}":
+                _take_state(browser, bridge, folder, state)
 
 
-def browser_can(browser: Browser, view: str, button: str) -> bool:
-    """Whether the view's button can be clicked now."""
-    browser.go(view)
-    return browser.button(button).is_enabled()
+def _take_state(browser: Browser, bridge: Bridge, folder: Path, state: State) -> None:
+    bridge.overlay = lambda path, answer: state.shown(path, _shown(path, answer))
+    state.enter(browser)
+    _keep(browser, folder, f"state {state.name}")
+    state.undo(browser)
 
 
 def main() -> None:
@@ -77,7 +96,13 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="the pictures of docs/client.md")
     parser.add_argument("--only", default="", metavar="TEXT", help="only views whose address or button has this text")
     arguments = parser.parse_args()
-    with Fleet(REPOSITORY / "build" / "web-logs" / "pictures") as fleet, Browser() as browser:
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        _run(arguments, {host: authority.issue(host) for host in ("esx-01", "esx-02")})
+
+
+def _run(arguments: argparse.Namespace, certificates: dict[str, Any]) -> None:
+    with Fleet(REPOSITORY / "build" / "web-logs" / "pictures", certificates=certificates) as fleet, Browser() as browser:
         fleet.follow_the_guide()
         with fleet.checker("VM-01", "VM-02") as checker, Bridge(fleet[1].api) as bridge:
             checker.advance(20)
@@ -87,10 +112,9 @@ def main() -> None:
                 browser.go("#/vms")
                 browser.wait("the throughput", lambda: "bit/s" in browser.text("main"))
                 for name, (view, button) in _DOCS.items():
-                    _take(browser, REPOSITORY / "docs" / "client", name, view, button)
+                    _take(browser, REPOSITORY / "docs" / "client", view, button, name)
             else:
-                bridge.overlay = _shown
-                _everything(browser, bridge.page, arguments.only)
+                _everything(browser, bridge, arguments.only)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from selenium.webdriver.common.keys import Keys
 
@@ -14,14 +15,16 @@ _QPS = 5000
 
 
 def many_qps(path: str, answer: Any) -> Any:
-    """5,000 connections in place of the daemon's, half of them by TCP."""
+    """5,000 connections in place of the daemon's, half of them by TCP, as it answers a page of them."""
     if path.startswith("/v1/qps"):
+        query = {name: value for name, [value] in parse_qs(urlsplit(path).query).items()}
+        numbers = [number for number in range(2, _QPS + 2) if number > int(query["after"]) and query.get("path") in (None, "tcp" if number % 2 else "hca")]
         return [{"adapter": "VM-01", "qpn": number, "type": "RC", "state": "RTS", "local_gid": "fe80::1", "remote_gid": "fe80::2", "remote_qpn": number,
-                 "peer_host": "esx-02", "path": "tcp", "path_reason": "this host has no active HCA", "tx_messages": number, "tx_bytes": 9, "rx_messages": 0,
-                 "rx_bytes": 0, "retransmits": 0} for number in range(2, _QPS + 2)]
-    if path == "/v1/paths":
-        return [{"adapter": "VM-01", "qpn": number, "local_gid": "fe80::1", "remote_gid": "fe80::2", "remote_qpn": number, "peer_host": "esx-02",
-                 "path": "tcp" if number % 2 else "hca", "reason": "one" if number % 2 else "two"} for number in range(2, _QPS + 2)]
+                 "peer_host": "esx-02", "path": "tcp" if number % 2 else "hca", "path_reason": "this host has no active HCA", "tx_messages": number, "tx_bytes": 9,
+                 "rx_messages": 0, "rx_bytes": 0, "retransmits": 0} for number in numbers[:int(query["limit"])]]
+    if path == "/v1/paths/summary":
+        return [{"adapter": "VM-01", "path": kind, "reason": reason, "peer_host": "esx-02", "connections": _QPS // 2}
+                for kind, reason in (("hca", "two"), ("tcp", "one"))]
     return answer
 
 
@@ -52,10 +55,23 @@ def test_five_thousand_connections(browser: Browser, bridge: Bridge) -> None:
     browser.go("#/connections/VM-01")
     browser.wait("the QPs", lambda: browser.grid("Connections"))
     assert browser.run("return document.querySelectorAll('[role=grid] tbody tr[role=row]').length") == 60
-    assert browser.run("return document.querySelector('[role=grid]').getAttribute('aria-rowcount')") == str(_QPS + 1)
+    assert browser.run("return document.querySelector('[role=grid]').getAttribute('aria-rowcount')") == "1001"
     browser.run("document.querySelector('[role=grid]').focus()")
     browser.driver.switch_to.active_element.send_keys(Keys.END)
-    browser.wait("the last one", lambda: browser.grid("Connections")[-1]["QPN"] == str(_QPS + 1))
+    browser.wait("the last one", lambda: browser.grid("Connections")[-1]["QPN"] == "1001")
+    assert not browser.button("Previous page").is_enabled()
+    for page in range(1, 5):
+        browser.click("Next page")
+        browser.wait("the page", lambda page=page: browser.grid("Connections")[0]["QPN"] == str(1000 * page + 2))
+    browser.wait("where it is", lambda: "4001 to 5000, by QPN" in browser.text("main"))
+    browser.click("Next page")
+    browser.wait("the end", lambda: "No more" in browser.text("main"))
+    assert not browser.button("Next page").is_enabled()
+    browser.click("Previous page")
+    browser.wait("the page before", lambda: browser.grid("Connections")[0]["QPN"] == "4002")
+    browser.run("const choice = document.getElementById('qps-path'); choice.value = 'tcp'; choice.dispatchEvent(new Event('change'))")
+    browser.wait("the first page of TCP", lambda: browser.grid("Connections")[0]["QPN"] == "3")
+    assert {row["Path"] for row in browser.grid("Connections")} == {"TCP"}
 
 
 def test_topology(browser: Browser, bridge: Bridge) -> None:

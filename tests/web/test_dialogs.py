@@ -112,14 +112,14 @@ def test_the_last_step_shows_what_changes_and_back_leads_to_the_fields(browser: 
     assert browser.run("return document.activeElement.innerText") == "Ready to complete"
     assert f"Changes the distributed switch {SWITCH}" in browser.text("dialog .modal-body")
     rows = browser.run("return [...document.querySelectorAll('dialog table.changes tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))")
-    assert ["portgroups › Shown › mtu", "--", "9000"] in rows
+    assert ["Port Groups › Shown › MTU", "--", "9000"] in rows
     assert guided[1].ctl("dvs", "list") == before, "a dry run changes nothing"
     browser.click("Back", "dialog")
     assert browser.step == "Configure settings"
     browser.type("mtu", "1500")
     browser.next()
     rows = browser.run("return [...document.querySelectorAll('dialog table.changes tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))")
-    assert ["portgroups › Shown › mtu", "--", "1500"] in rows
+    assert ["Port Groups › Shown › MTU", "--", "1500"] in rows
     browser.click("Cancel", "dialog")
     assert guided[1].ctl("dvs", "list") == before
 
@@ -145,7 +145,7 @@ def test_manage_and_remove_hosts(browser: Browser, guided: Fleet, bridge: Bridge
     browser.choose(f"esx-02:{slot}", "none")
     browser.next(2)
     rows = browser.run("return [...document.querySelectorAll('dialog table.changes tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))")
-    assert rows == [[f"members › esx-02 › {slot}", members[1]["uplinks"][slot], "--"]]
+    assert rows == [[f"Hosts › esx-02 › {slot}", members[1]["uplinks"][slot], "--"]]
     browser.click("Cancel", "dialog")
     assert one.ctl("dvs", "get", SWITCH)["members"] == members
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.fleet import Fleet
+from fleet.until import until
 from web.bridge import Bridge
 from web.browser import Browser
 
@@ -94,3 +95,15 @@ def test_changes_arrive_by_the_stream(browser: Browser, guided: Fleet, bridge: B
     finally:
         guided[1].ctl_text("dvs", "delete", "Second")
     browser.wait("it has gone", lambda: "Second" not in [row["Name"] for row in browser.grid("Distributed Switches")])
+
+
+def test_a_page_that_was_left_has_no_stream(browser: Browser, bridge: Bridge) -> None:
+    """The browser keeps such a page for "back". A few of them would take all places for watchers."""
+    bridge.watches = True
+    browser.open(bridge.page, "#/networking")
+    until("the page has a stream", lambda: bridge.streams, accept=lambda count: count == 1)
+    browser.grid("Distributed Switches")
+    browser.driver.get("about:blank")
+    until("it has left", lambda: bridge.streams, accept=lambda count: count == 0)
+    browser.driver.back()
+    until("it has a stream again", lambda: bridge.streams, accept=lambda count: count == 1)

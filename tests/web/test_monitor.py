@@ -32,11 +32,11 @@ def test_budgets(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
         [row] = browser.grid("Budgets")
         [adapter] = told["adapters"]
         qps = adapter["budgets"]["qps"]
-        assert qps["use"] > 0 and (row["Adapter"], row["QPs"]) == ("VM-01", f"{qps['use']} of {qps['limit']}")
+        assert qps["use"] > 0 and (row["Adapter"], row["QPs"]) == ("VM-01", f"{qps['use']} of {qps['limit']:,}")
         assert "Native connections" in row and len(row) == 2 + len(adapter["budgets"]), "each budget has its column"
         total = told["totals"]["qps"]
-        assert browser.facts()["QPs"].startswith(f"{total['use']} of {total['limit']}")
-        browser.wait("the turns", lambda: int(browser.facts().get("Turns", 0)) > 0)
+        assert browser.facts()["QPs"].startswith(f"{total['use']} of {total['limit']:,}")
+        browser.wait("the turns", lambda: int(browser.facts().get("Turns", "0").replace(",", "")) > 0)
         assert browser.run("return document.querySelector('[aria-sort=descending]').innerText").startswith("Doorbells/s")
 
         def short(path: str, answer: Any) -> Any:
@@ -56,8 +56,6 @@ def test_budgets(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
         browser.wait("old refusals are no warning", lambda: browser.text(".side-content .alert-warning") == "▲ Nearly used up, or exceeded within the last minute: VM-01: CQs")
         [row] = browser.grid("Budgets")
         assert row["Commands/s"] == "1 of 100, waited 3 times" and row["MRs"].endswith("refused 7 times") and "▲" not in row["MRs"]
-    browser.go("#/hosts/esx-02/monitor/budgets")
-    assert "esx-02 knows this itself" in browser.text("main .alert-info")
 
 
 def test_neighbours(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
@@ -110,6 +108,6 @@ def test_native_endpoints(browser: Browser, guided: Fleet, bridge: Bridge) -> No
     browser.wait("no connection", lambda: "VM-01 has no connection to a native endpoint" in browser.text("main"))
     qp = {"adapter": "VM-01", "qpn": 17, "type": "RC", "state": "RTS", "local_gid": "fe80::1", "remote_gid": "fd00::9", "remote_qpn": 4, "peer_host": "", "path": "roce",
           "path_reason": "fd00::9 is a native endpoint", "tx_messages": 8, "tx_bytes": 9, "rx_messages": 7, "rx_bytes": 9, "retransmits": 2}
-    bridge.overlay = lambda path, answer: [qp, qp | {"qpn": 18, "path": "tcp"}] if path.startswith("/v1/qps") else allowed(path, answer)
+    bridge.overlay = lambda path, answer: [qp] if path == "/v1/qps?adapter=VM-01&path=roce" else allowed(path, answer)
     [row] = browser.wait("the connection", lambda: browser.grid("Connections of VM-01"))
     assert (row["QPN"], row["State"], row["Remote GID"], row["Sent"], row["Retransmits"]) == ("17", "RTS", "fd00::9", "8", "2")

@@ -82,7 +82,7 @@ export function manage_hosts(store, dvs, task = 'add', picked = []) {
     values: { ...start, task },
     at: picked.length ? 2 : 0,
     steps: [
-      { title: W.selectTask, edits: () => [], body: (dialog) => radios(dialog, 'task', W.selectTask, [['add', W.taskAdd], ['manage', W.taskManage], ['remove', W.taskRemove]]) },
+      { title: W.selectTask, edits: () => [], body: (dialog) => radios(dialog, 'task', `What to do with ${dvs.name}`, [['add', W.taskAdd], ['manage', W.taskManage], ['remove', W.taskRemove]]) },
       { title: W.selectHosts, edits: members, body: (dialog) => {
         const names = candidates(hosts, dvs, dialog.values.task);
         return names.length ? names.map((name) => tick(dialog, key(name, 'chosen'), name))

@@ -17,7 +17,7 @@ export const values_of = (vm) => ({
   protocol: vm?.adapter?.protocol ?? '',
   profile: vm?.adapter?.profile ?? 'open',
   doorbells: vm?.adapter?.doorbells ?? '',
-  mac: '',
+  mac: vm?.adapter?.mac ?? '',
   addresses: vm?.adapter?.addresses.join(', ') ?? '',
   owner: vm?.adapter?.owner ?? '',
   group: vm?.adapter?.group ?? '',

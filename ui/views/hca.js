@@ -1,24 +1,26 @@
 // HCA: the RDMA NIC as a path, VMs' memory that is registered with it, and what hosts lend each other through it.
 import { html } from '../lit.js';
 import { measure, measured } from '../dialogs/hca_check.js';
-import { bytes, percent, timeOfDay } from '../format.js';
+import { bytes, count, percent, timeOfDay } from '../format.js';
 import { answer, bar, box, button, facts, section } from '../parts.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
 
-export function hca(store) {
-  const { device, trouble, pinned_bytes: pinned, peers } = store.data.cluster.hca;
+export const hca = (store, daemon) => answer(daemon.cluster, (told) => draw(store, daemon, told.hca));
+
+function draw(store, daemon, { device, trouble, pinned_bytes: pinned, peers }) {
   return html`${section(W.hca)}
     ${trouble ? box('info', trouble) : ''}
     ${facts([[W.device, device || 'none'], ["VMs' memory registered with it", bytes(pinned)]])}
-    <p>${button(W.measure, () => measure(device), store.cannot_act)}</p>
-    ${measured ? result(measured) : ''}
+    <p>${button(W.measure, () => measure(device), daemon.cannot_act)}</p>
+    ${measured && daemon.self ? result(measured) : ''}
     ${section('Registration')}
-    ${table('hca-registration', registration, { label: 'Registration', key: (adapter) => adapter.name, empty: 'This host serves no adapter.' }).draw(store.data.adapters)}
+    ${answer(daemon.adapters, (adapters) =>
+      table('hca-registration', registration, { label: 'Registration', key: (adapter) => adapter.name, empty: 'This host serves no adapter.' }).draw(adapters))}
     ${section('Other hosts with an HCA')}
     ${table('hca-peers', others, { label: 'Other hosts with an HCA', key: (peer) => peer.host, empty: 'No other host has an HCA that this host knows.' }).draw(peers)}
     ${section(W.loans)}
-    ${answer(store.detail('/v1/stats'), ({ host }) => loans(host.hca))}`;
+    ${answer(daemon.detail('/v1/stats'), ({ host }) => loans(host.hca))}`;
 }
 
 const registration = [
@@ -46,8 +48,8 @@ const per_second = (count) => `${(count / 1e9).toFixed(3)} GB/s`;
 
 const result = ({ at_ms: at, check }) => html`<section aria-label="Measured">
   ${section(`${check.device}, measured at ${timeOfDay(at)}`)}
-  ${facts([[W.mtu, check.mtu], ['GIDs', check.gids.join(', ')], ['GID used', check.gid], ['Max QPs', check.max_qps], ['Max work requests', check.max_work_requests],
-           ['Max SGEs', check.max_sges], ['Max CQEs', check.max_cqes], ['Max MRs', check.max_regions], ['Max MR bytes', check.max_region_bytes],
+  ${facts([[W.mtu, check.mtu], ['GIDs', check.gids.join(', ')], ['GID used', check.gid], ['Max QPs', count(check.max_qps)], ['Max work requests', count(check.max_work_requests)],
+           ['Max SGEs', check.max_sges], ['Max CQEs', count(check.max_cqes)], ['Max MRs', count(check.max_regions)], ['Max MR size', bytes(check.max_region_bytes)],
            ['Max READs', check.max_reads], [`Register ${check.memory_mib} MiB, untouched`, per_gib(check.register_untouched_us)],
            ['Register again', per_gib(check.register_us)], ['Deregister', per_gib(check.deregister_us)],
            ['SEND 64 B', `${(check.sends / 1e6).toFixed(3)} million/s`], ['SEND 4 KiB', per_second(check.send_bytes)],

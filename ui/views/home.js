@@ -13,7 +13,7 @@ const cell = (result, store) => html`<td class="left">${result === undefined ? '
 export function home(store) {
   const { hosts } = store.data;
   return html`${title(W.readiness)}
-    <div class="grid-scroll" tabindex="0" role="region" aria-label=${W.readiness}>
+    <div class="grid-scroll whole" tabindex="0" role="region" aria-label=${W.readiness}>
     <table class="table readiness"><thead><tr><th class="left" scope="col">Step</th>${hosts.map((host) => html`<th class="left" scope="col">${host.name}</th>`)}</tr></thead>
     <tbody>${lines(store).map((line, index) => html`<tr><th class="left" scope="row">${index + 1} ${line.title}
       ${line.mend ? button(line.mend.label, line.mend.run, store.cannot_edit) : ''}</th>${line.cells.map((each) => cell(each, store))}</tr>`)}</tbody></table></div>`;

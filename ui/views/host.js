@@ -13,16 +13,16 @@ const networking = { 'virtual-switches': [W.virtualSwitches, virtual_switches], 
                      'rdma-adapters': [W.rdmaAdapters, rdma_adapters], 'vmkernel-adapters': [W.vmkernelAdapters, vmkernel_adapters] };
 const system = { advanced: [W.advanced, advanced], firewall: [W.firewall, firewall] };
 
-export function host(store, name, [tab = 'summary', page]) {
+export function host(store, name, [tab = 'summary', ...rest]) {
   const shown = store.data.hosts.find((each) => each.name === name);
-  if (!shown) return box('warning', `The cluster has no host ${name}.`);
+  if (!shown) return html`${title(name)}${box('warning', `The cluster has no host ${name}.`)}`;
   return html`${title(html`${dot(shown.alive, store.live)} ${name}`)}
     ${tabs(name, [[W.summary, to('hosts', name, 'summary'), tab === 'summary'],
                   [W.monitor, to('hosts', name, 'monitor'), tab === 'monitor'], [W.configure, to('hosts', name, 'configure'), tab === 'configure']])}
-    ${tab === 'configure' ? configure(store, shown, page) : tab === 'monitor' ? monitor(store, shown, page) : summary(store, shown)}`;
+    ${tab === 'configure' ? configure(store, shown, rest) : tab === 'monitor' ? monitor(store, shown, rest) : summary(store, shown)}`;
 }
 
-function configure(store, shown, page = 'virtual-switches') {
+function configure(store, shown, [page = 'virtual-switches']) {
   const links = (group) => Object.entries(group).map(([key, [label]]) => [label, to('hosts', shown.name, 'configure', key), key === page]);
   const pages = { ...networking, ...system };
   const found = Object.hasOwn(pages, page) ? pages[page] : null;

@@ -1,7 +1,7 @@
 // Motions: VMs that move from this host to another one, and those that did.
 import { html } from '../lit.js';
 import { cancel_motion } from '../dialogs/cancel_motion.js';
-import { bytes, ms, percent } from '../format.js';
+import { bytes, dateAndTime, ms, percent } from '../format.js';
 import { answer, bar, box, button, facts, section, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
@@ -40,6 +40,8 @@ export function motion_part(store, vm) {
 
 const cancel_button = (store, motion) => button('Cancel motion', () => cancel_motion(motion), store.cannot_edit);
 
+const since = (motion) => dateAndTime(Date.parse(motion.since));
+
 const columns = [
   { key: 'vm', title: 'VM', value: (motion) => motion.vm, cell: (motion) => html`<a tabindex="-1" href=${to('vms', motion.vm)}>${motion.vm}</a>` },
   { key: 'from', title: W.from, value: (motion) => motion.from },
@@ -48,7 +50,7 @@ const columns = [
   { key: 'phase', title: W.phase, value: (motion) => (motion.state === 'runs' ? motion.phase : '--'),
     cell: (motion) => (motion.state === 'runs' ? html`<span class=${colour(motion)}>${motion.phase}</span>` : '--') },
   { key: 'progress', title: W.progress, value: (motion) => percent(moved(motion), motion.ram_bytes), cell: progress },
-  { key: 'since', title: W.since, value: (motion) => motion.since },
+  { key: 'since', title: W.since, value: since },
   { key: 'pause', title: W.pause, value: (motion) => (motion.state === 'done' ? motion.pause_us / 1000 : ''), number: true,
     cell: (motion) => (motion.state === 'done' ? ms(motion.pause_us) : '--') },
   { key: 'result', title: W.result, value: (motion) => motion.error || (motion.state === 'done' ? 'done' : '--') },
@@ -70,7 +72,7 @@ const motion_detail = (store, motion) => html`<section class="detail" aria-label
   ${motion.error ? box(motion.state === 'failed' ? 'danger' : 'warning', motion.error) : ''}
   ${to_act(motion) ? box('danger', to_act(motion)) : ''}
   ${motion.state === 'runs' ? cancel_button(store, motion) : ''}
-  ${facts([[W.state, motion.state], ...(motion.state === 'runs' ? [[W.phase, motion.phase]] : []), [W.since, motion.since],
+  ${facts([[W.state, motion.state], ...(motion.state === 'runs' ? [[W.phase, motion.phase]] : []), [W.since, since(motion)],
            [W.progress, progress(motion)], [W.memory, `${bytes(motion.ram_bytes)}, ${bytes(motion.remaining_bytes)} left`],
            ["The adapter's pages", bytes(motion.page_bytes)], ["The adapter's state", bytes(motion.state_bytes)],
            ...(motion.state === 'done' ? [['Took', `${(motion.took_us / 1e6).toFixed(2)} s`]] : [])])}

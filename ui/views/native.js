@@ -27,8 +27,8 @@ const connections = [
   { key: 'reason', title: W.reason, value: (qp) => qp.path_reason },
 ];
 
-export function native_endpoints(store) {
-  const stats = store.detail('/v1/stats');
+export function native_endpoints(store, daemon) {
+  const stats = daemon.detail('/v1/stats');
   const refused = (name) => stats.value?.adapters.find((each) => each.name === name)?.port.dropped_native_refused ?? '--';
   const columns = [
     { key: 'adapter', title: W.adapter, value: (adapter) => adapter.name, cell: (adapter) => html`<a tabindex="-1" href=${to('vms', adapter.name)}>${adapter.name}</a>` },
@@ -37,21 +37,21 @@ export function native_endpoints(store) {
     { key: 'refused', title: 'Dropped: not allowed', value: (adapter) => refused(adapter.name), number: true },
   ];
   const rows = store.data.dvs.flatMap((dvs) => dvs.portgroups.map((group) => ({ dvs, group })));
-  const grid = table('native-adapters', columns, { label: 'Adapters', key: (adapter) => adapter.name, empty: 'This host serves no adapter.' });
-  const chosen = grid.chosen(store.data.adapters);
+  const grid = table(`native-adapters/${daemon.name}`, columns, { label: 'Adapters', key: (adapter) => adapter.name, empty: 'This host serves no adapter.' });
+  const chosen = grid.chosen(daemon.adapters.value ?? []);
   return html`${section(W.nativeEndpoints)}
     ${table('native-groups', groups, { label: W.portGroups, key: (row) => `${row.dvs.name}/${row.group.name}`, empty: 'No port group yet.' }).draw(rows)}
-    ${section('Adapters of this host')}${grid.draw(store.data.adapters)}
-    ${chosen ? adapter_connections(store, chosen) : ''}
+    ${section('Adapters of this host')}${answer(daemon.adapters, (adapters) => grid.draw(adapters))}
+    ${chosen ? adapter_connections(daemon, chosen) : ''}
     ${section('Frames of this host')}
     ${answer(stats, ({ host }) => frames(host))}`;
 }
 
 // Asked for the chosen adapter only, and if it can have some: adapters may have tens of thousands of QPs.
-const adapter_connections = (store, adapter) => html`<section class="detail" aria-label="Connections of ${adapter.name}">
+const adapter_connections = (daemon, adapter) => html`<section class="detail" aria-label="Connections of ${adapter.name}">
   ${section(`Connections of ${adapter.name} to native endpoints`)}
-  ${adapter.native_endpoints !== 'on' ? html`<p class="empty">No connection is possible: ${adapter.native_endpoints.replace(/^off: /, '')}.</p>` : answer(store.detail(`/v1/qps?adapter=${encodeURIComponent(adapter.name)}`), (qps) => table('native-connections', connections,
-    { label: `Connections of ${adapter.name}`, key: (qp) => qp.qpn, empty: `${adapter.name} has no connection to a native endpoint.` }).draw(qps.filter((qp) => qp.path === 'roce')))}</section>`;
+  ${adapter.native_endpoints !== 'on' ? html`<p class="empty">No connection is possible: ${adapter.native_endpoints.replace(/^off: /, '')}.</p>` : answer(daemon.detail(`/v1/qps?adapter=${encodeURIComponent(adapter.name)}&path=roce`), (qps) => table('native-connections', connections,
+    { label: `Connections of ${adapter.name}`, key: (qp) => qp.qpn, empty: `${adapter.name} has no connection to a native endpoint.` }).draw(qps))}</section>`;
 
 const frames = ({ roce, roce_dropped: dropped }) => (roce ? facts([
   ['Sent', `${roce.sent_pkts} frames`], ['Received', `${roce.rcvd_pkts} frames`], ['Repeated', roce.repeated], ['Out of sequence', roce.out_of_sequence],

@@ -1,13 +1,14 @@
-// Neighbours: the connections of this host to the other hosts and to the store.
+// Neighbours: the connections of a host to the other hosts and to the store.
 import { html } from '../lit.js';
 import { bytes, percent, yes } from '../format.js';
-import { box, facts, section } from '../parts.js';
+import { answer, box, facts, section } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
 
-export function neighbours(store) {
-  const { tcp, hca, store: etcd } = store.data.cluster;
+export const neighbours = (store, daemon) => answer(daemon.cluster, draw);
+
+function draw({ tcp, hca, store: etcd }) {
   const hca_of = (peer) => hca.peers.find((each) => each.host === peer.host);
   const columns = [
     { key: 'host', title: W.host, value: (peer) => peer.host, cell: (peer) => html`<a tabindex="-1" href=${to('hosts', peer.host)}>${peer.host}</a>` },

@@ -24,7 +24,7 @@ export function rdma_adapters(store, host) {
 
 function detail(store, host, device) {
   const address = host.vmks.find((vmk) => vmk.name === device.vmknic)?.address ?? '--';
-  const counters = store.detail(`/v1/hosts/${host.self ? 'self' : encodeURIComponent(host.name)}/rdma/${encodeURIComponent(device.name)}/stats`);
+  const counters = store.detail(`/v1/hosts/${host.self ? 'self' : encodeURIComponent(host.name)}/rdma/${encodeURIComponent(device.name)}/stats`, !host.self);
   return html`<section class="detail" aria-label="RDMA Device: ${device.name}">
     <h3 class="section-title">RDMA Device: ${device.name}</h3>
     <h4 class="detail-title">${W.properties}</h4>

@@ -12,7 +12,7 @@ const pages = { 'port-groups': [W.portGroups, port_groups], uplinks: [W.uplinks,
 
 export function distributed_switch(store, name, [, page = 'port-groups']) {
   const dvs = store.data.dvs.find((each) => each.name === name);
-  if (!dvs) return box('warning', `The cluster has no distributed switch ${name}.`);
+  if (!dvs) return html`${title(name)}${box('warning', `The cluster has no distributed switch ${name}.`)}`;
   const links = Object.entries(pages).map(([key, [label]]) => [label, to('networking', name, 'configure', key), key === page]);
   return html`${title(name, button('Remove', () => remove_switch(dvs), store.cannot_edit))}
     ${facts([[W.version, dvs.version], [W.numberOfUplinks, dvs.uplinks.length]])}

@@ -1,5 +1,6 @@
-// Topology: a drawing of the network, or the same as a table. Boxes are links, so the keyboard reaches them; the box that has the
+// Topology: a drawing of the network, or the same as a table. Paths come from each host's daemon that can be asked. Boxes are links, so the keyboard reaches them; the box that has the
 // focus or the pointer shows what is linked with it.
+import { Daemon } from '../daemon.js';
 import { html, nothing, svg } from '../lit.js';
 import { box, button, title } from '../parts.js';
 import { to } from '../route.js';
@@ -19,14 +20,14 @@ let as_table = false;
 let active = '';  // the box that has the focus or the pointer
 
 export function topology(store, changed) {
-  const told = store.detail('/v1/paths');
-  const shown = topology_of(store.data, told.value ?? []);
+  const asked = store.data.hosts.map((host) => new Daemon(store, host)).filter((daemon) => daemon.trouble === '').map((daemon) => [daemon.name, daemon.detail('/v1/paths/summary')]);
+  const shown = topology_of(store.data, new Map(asked.map(([name, { value }]) => [name, value ?? []])));
   const choose = (kind) => () => {
     as_table = kind === 'table';
     changed();
   };
   return html`${title(W.topology, as_table ? button('Drawing', choose('drawing')) : button('Table', choose('table')))}
-    ${told.trouble ? box('danger', told.trouble) : nothing}
+    ${asked.map(([, { trouble }]) => (trouble ? box('danger', trouble) : nothing))}
     ${as_table ? rows(shown) : drawing(shown, changed)}`;
 }
 
@@ -74,11 +75,11 @@ function line({ from, to: end, kind }, place, near) {
 
 function draw_box({ id, label, note, address }, { x, y }, near, activate) {
   const far = near !== null && !near.has(id);
-  const cut = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
   return svg`<a href=${to(...address)} class="topology-box ${far ? 'far' : ''}" aria-label="${label}, ${note}"
       @focusin=${activate(id)} @focusout=${activate('')} @pointerenter=${activate(id)} @pointerleave=${activate('')} @click=${() => { active = ''; }}>
     <title>${label}, ${note}</title>
     <rect x=${x} y=${y} width=${kBoxWidthPx} height=${kBoxHeightPx} rx="3"></rect>
-    <text x=${x + 8} y=${y + 15}>${cut(label)}</text>
-    <text class="note" x=${x + 8} y=${y + 29}>${cut(note)}</text></a>`;
+    <svg x=${x + 8} y=${y} width=${kBoxWidthPx - 12} height=${kBoxHeightPx}>
+      <text y="15">${label}</text>
+      <text class="note" y="29">${note}</text></svg></a>`;
 }

@@ -1,9 +1,10 @@
 // One VM: Summary with its adapter, and how to power it on.
+import { Daemon } from '../daemon.js';
 import { html } from '../lit.js';
 import { edit_settings } from '../dialogs/edit_settings.js';
 import { cannot_migrate, migrate } from '../dialogs/migrate.js';
 import { kNewest, remove_vm, upgrade_vm } from '../dialogs/vm.js';
-import { memory, rate } from '../format.js';
+import { count, memory, rate } from '../format.js';
 import { answer, box, button, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
@@ -23,8 +24,8 @@ const pages = { summary: [W.summary, summary], monitor: [W.monitor, monitor], 'p
 export function vm(store, name, [tab = 'summary']) {
   const shown = store.data.vms.find((each) => each.name === name);
   const adapter = store.data.adapters.find((each) => each.name === name);
-  if (!shown && !adapter) return box('warning', `The cluster has no VM ${name}.`);
-  if (!shown) return html`${title(name)}${adapter_facts(adapter)}${vm_monitor(store, adapter)}`;
+  if (!shown && !adapter) return html`${title(name)}${box('warning', `The cluster has no VM ${name}.`)}`;
+  if (!shown) return html`${title(name)}${adapter_facts(adapter, adapter.rate)}${vm_monitor(store, adapter, store.cannot_act)}`;
   const why = locked(store, shown);
   return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, html`
       ${button(W.editSettings, () => edit_settings(store, shown), why)}
@@ -37,7 +38,17 @@ export function vm(store, name, [tab = 'summary']) {
 
 function monitor(store, shown, adapter) {
   return html`${motion_part(store, shown)}
-    ${adapter ? vm_monitor(store, adapter) : html`<p class="empty">${shown.adapter ? `${shown.host} serves this adapter and knows its traffic.` : 'The VM has no PVRDMA adapter.'}</p>`}`;
+    ${adapter ? vm_monitor(store, adapter, store.cannot_act)
+      : shown.adapter ? elsewhere(store, shown, (told, daemon) => vm_monitor(store, told, daemon.cannot_act)) : html`<p class="empty">The VM has no PVRDMA adapter.</p>`}`;
+}
+
+// What `draw` makes of the VM's adapter as the daemon of its host tells it, or why that is not known here.
+function elsewhere(store, shown, draw) {
+  const host = store.data.hosts.find((each) => each.name === shown.host) ?? { name: shown.host, self: false, alive: false };
+  const daemon = new Daemon(store, host);
+  if (daemon.trouble) return html`<p class="empty">${daemon.trouble}</p>`;
+  const detail = daemon.detail(`/v1/adapters/${encodeURIComponent(shown.name)}`);
+  return answer(detail, (told) => draw(told, daemon, detail.at_ms));
 }
 
 function summary(store, shown, adapter) {
@@ -52,16 +63,16 @@ function summary(store, shown, adapter) {
       ${facts([[W.network, html`${shown.adapter.portgroup} (<a href=${to('networking', shown.adapter.dvs)}>${shown.adapter.dvs}</a>)`], [W.deviceProtocol, `RoCE ${shown.adapter.protocol}`],
                [W.macAddress, shown.adapter.mac], ['Profile', shown.adapter.profile], ['Doorbells', shown.adapter.doorbells],
                ['Addresses', shown.adapter.addresses.join(', ') || 'any'], ['Owner', shown.adapter.owner || '--'], ['Socket', shown.adapter.socket || '--']])}
-      ${adapter ? adapter_facts(adapter) : html`<p class="empty">${shown.host} serves this adapter and knows its state.</p>`}`
+      ${adapter ? adapter_facts(adapter, adapter.rate) : elsewhere(store, shown, (told, daemon, at_ms) => adapter_facts(told, daemon.rate_of(told, at_ms)))}`
       : html`<p class="empty">The VM has no PVRDMA adapter. Edit Settings gives it one.</p>`}`;
 }
 
-function adapter_facts(adapter) {
-  const objects = Object.entries(adapter.objects).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${name}`).join(', ');
+function adapter_facts(adapter, throughput) {
+  const objects = Object.entries(adapter.objects).filter(([, many]) => many > 0).map(([name, many]) => `${W[name] ?? name}: ${count(many)}`).join(', ');
   return html`${section('State')}
     ${adapter.trouble ? box('warning', adapter.trouble) : ''}
     ${facts([['Adapter', adapter.state], ['Link', adapter.link_up ? 'up' : 'down'], [W.mtu, adapter.mtu], ['Guest', adapter.guest_os || '--'],
-             ['Driver version', adapter.driver_version || '--'], ['Throughput', rate(adapter.rate)], ['Native endpoints', adapter.native_endpoints], ['Objects', objects || 'none']])}
+             ['Driver version', adapter.driver_version || '--'], ['Throughput', rate(throughput)], ['Native endpoints', adapter.native_endpoints], ['Objects', objects || 'none']])}
     ${section('GIDs')}
     ${adapter.gids.length === 0 ? html`<p class="empty">The guest has bound no GID.</p>`
       : html`<ul class="plain">${adapter.gids.map((gid) => html`<li>${gid.index}: ${gid.gid} (RoCE ${gid.roce.replace(/^RoCE /, '')})${gid.lost_to ? html` <span class="label label-danger">lost to ${gid.lost_to}</span>` : ''}</li>`)}</ul>`}`;

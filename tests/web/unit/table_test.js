@@ -88,6 +88,25 @@ test('keys move the selection, and the grid names the active row', () => {
   equal(document.getElementById(grid.getAttribute('aria-activedescendant')).cells[0].innerText.trim(), 'vmnic2');
 });
 
+test('the row whose details a view shows is the selected one', () => {
+  const table = make();
+  equal(table.chosen(rows()).name, 'vmnic10');
+  const [first] = drawn(table, rows()).querySelectorAll('tbody tr');
+  equal([first.getAttribute('aria-selected'), first.className], ['true', 'chosen']);
+  equal(table.chosen(rows().slice(1)).name, 'vmnic2');
+  equal([table.chosen([]), table.selected], [undefined, 'vmnic2']);
+});
+
+test('a long text is whole below the table once its row is selected', () => {
+  const table = new Table('prose', [columns[0], { key: 'why', title: 'Why', value: (row) => row.why }], options);
+  const shown = [{ name: 'a', why: 'word '.repeat(80).trim() }, { name: 'b', why: 'x' }];
+  const place = drawn(table, shown);
+  equal(place.querySelector('dl'), null);
+  table.selected = 'a';
+  render(table.draw(shown), place);
+  equal([...place.querySelector('dl').children].map((each) => each.textContent), ['Why', shown[0].why]);
+});
+
 test('a tick moves no node', () => {
   const table = make();
   const place = drawn(table, rows());

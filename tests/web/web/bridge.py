@@ -48,7 +48,9 @@ class Bridge(Block):
         self.trouble: Callable[[str], str] = lambda _: ""
         self.asked: list[tuple[str, str]] = []  # method and path of every request
         self.watches = False  # whether the page learns that the daemon has /v1/watch, whose events no overlay changes
+        self.streams = 0  # how many flow now
         self._released = threading.Event()
+        self._counting = threading.Lock()
         bridge = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -137,13 +139,20 @@ class Bridge(Block):
         request.send_header("Content-Type", answer.getheader("Content-Type", ""))
         request.end_headers()
         request.close_connection = True
+        with self._counting:
+            self.streams += 1
         with suppress(OSError, http.client.HTTPException):  # either end has left
-            while self.trouble(request.path) == "":
-                ready, _, _ = select.select([request.connection, answer], [], [], _LOOK_S)
-                if request.connection in ready:
-                    return  # the page has left: so does the daemon's watcher, of which there may be few
-                if answer in ready:
-                    data = answer.read1(65536)
-                    if not data:
-                        return
-                    request.wfile.write(data)
+            self._copy_stream(request, answer)
+        with self._counting:
+            self.streams -= 1
+
+    def _copy_stream(self, request: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
+        while self.trouble(request.path) == "":
+            ready, _, _ = select.select([request.connection, answer], [], [], _LOOK_S)
+            if request.connection in ready:
+                return  # the page has left: so does the daemon's watcher, of which there may be few
+            if answer in ready:
+                data = answer.read1(65536)
+                if not data:
+                    return
+                request.wfile.write(data)

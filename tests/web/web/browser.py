@@ -96,6 +96,11 @@ class Browser(Block):
         self.run("location.hash = arguments[0]", address)
         self.settle()
 
+    def visit(self, address: str) -> None:
+        """As go(), and waits for the view's data."""
+        self.go(address)
+        self.wait(f"{address} is drawn", lambda: self.text("main h1") and "Loading" not in self.text("main"))
+
     def settle(self) -> None:
         """Waits until what has changed is drawn."""
         self.driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
@@ -191,12 +196,24 @@ class Browser(Block):
         events = (json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance"))
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
-    def violations(self) -> list[str]:
-        """What axe-core finds, one line each. It is injected past Trusted Types."""
-        self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": _AXE.read_text(encoding="utf-8"), "silent": True})
+    def violations(self, *rules: str) -> list[str]:
+        """What axe-core finds, one line each, by these of its rules or by all. It is injected past Trusted Types."""
+        if not self.run("return 'axe' in window"):
+            self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": _AXE.read_text(encoding="utf-8"), "silent": True})
         found = self.driver.execute_async_script(
-            "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then((result) => done(result.violations), (error) => done([{id: String(error), nodes: []}]))")
+            "const [rules, done] = arguments; const only = rules.length ? {runOnly: {type: 'rule', values: rules}} : {};"
+            "axe.run({resultTypes: ['violations'], ...only}).then((result) => done(result.violations), (error) => done([{id: String(error), nodes: []}]))", rules)
         return [f"{each['id']}: {[node['html'][:120] for node in each['nodes']][:3]} {[(node.get('any') or [{}])[0].get('message') for node in each['nodes']][:1]}" for each in found]
+
+    def counters(self) -> dict[str, float]:
+        """The page's counters of Chromium's Performance domain, by name. Seconds are CPU time of its main thread."""
+        self.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+        return {each["name"]: each["value"] for each in self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]}
+
+    def heap_bytes(self) -> int:
+        """Bytes of the page's heap after a collection."""
+        self.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+        return int(self.counters()["JSHeapUsedSize"])
 
     def picture(self, file: Path) -> None:
         """A screenshot."""

@@ -1,0 +1,117 @@
+"""States of the page that a fleet in order does not have: what the daemon tells otherwise, and what is done in the view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.fleet import SWITCH
+from test_migrate import FAILED, RUNS
+from web.browser import Browser
+
+_LONG = "a-virtual-machine-whose-name-is-about-as-long-as-names-may-be-01"
+_AWAY = "etcd at http://10.77.0.254:2379 does not answer: connection refused."
+_REFUSAL = "VM-02 cannot be powered on: its adapter is on DPortGroup-PVRDMA of DSwitch, and esx-02 is not a member: pvrdmactl dvs add-host DSwitch esx-02"
+_FAULT = {"id": 1, "adapter": "VM-01", "drop": 0.01, "duplicate": 0, "delay": 0, "reorder": 0.5, "corrupt": 0, "late_ms": 20, "seed": 123456789,
+          "counts": {"messages": 12000, "dropped": 118, "duplicated": 0, "delayed": 0, "reordered": 6021, "corrupted": 0}}
+_CAPTURE = {"id": 1, "adapter": "VM-01", "filter": "qp 17 and (op write or error)", "snaplen": 96, "count": 0, "duration": 600, "started_s": 1767322800,
+            "sent_bytes": 5 << 20, "dropped": 12}
+
+
+@dataclass
+class State:
+    """`tells`: by path, what the daemon answers instead, or a function that changes its answer. `text`: what the page says then."""
+
+    name: str
+    view: str
+    text: str = ""
+    tells: dict[str, Any] = field(default_factory=dict)
+    act: Callable[[Browser], object] = lambda _: None
+    undo: Callable[[Browser], object] = lambda _: None
+
+    def enter(self, browser: Browser) -> None:
+        """Shows the state; its answers must be shown already."""
+        browser.visit(self.view)
+        self.act(browser)
+        browser.wait(self.name, lambda: self.text in browser.text("main"))
+
+    def shown(self, path: str, answer: Any) -> Any:
+        """The answer of a path in this state."""
+        told = self.tells.get(path, answer)
+        if callable(told):
+            told(answer)
+            return answer
+        return told
+
+
+def _vm(vm_name: str, **members: Any) -> dict[str, Any]:
+    return {"/v1/vms": lambda answer: next(vm for vm in answer if vm["name"] == vm_name).update(members)}
+
+
+def _short(answer: Any) -> None:
+    budgets = answer["adapters"][0]["budgets"]
+    budgets["cqs"] |= {"use": 3900, "limit": 4096}
+    budgets["commands_per_s"] |= {"use": 19900, "refused": 1203}
+
+
+def _opener(button: str) -> Callable[[Browser], object]:
+    return lambda browser: browser.click(button)
+
+
+def _search(text: str) -> Callable[[Browser], object]:
+    return lambda browser: browser.run(
+        "const field = document.getElementById('search'); field.value = arguments[0]; field.dispatchEvent(new Event('input'))", text)
+
+
+def _refuse(browser: Browser) -> None:
+    browser.click("New Distributed Switch")
+    browser.type("name", SWITCH)
+    browser.click("Next", "dialog")
+    browser.wait("the refusal", lambda: browser.refusal)
+
+
+def _measure(browser: Browser) -> None:
+    browser.click("Measure")
+    browser.ok("Measure")
+
+
+def _close(browser: Browser) -> None:
+    browser.run("document.querySelector('dialog').close()")
+
+
+_DEAD = {"/v1/hosts": lambda answer: answer[1].update(alive=False)}
+_NATIVE = {"/v1/dvs": lambda answer: answer[0]["portgroups"][0].update(native_endpoints=True, native_peers=["10.77.5.0/24", "fd00::/64"]),
+           "/v1/adapters": lambda answer: answer[0].update(native_endpoints="on")}
+
+STATES = [
+    State("store_away", "#/networking", "The store is away", {"/v1/cluster": lambda answer: answer["store"].update(connected=False, trouble=_AWAY)}),
+    State("read_only", "#/vms/VM-01", "read-only token", {"/v1/version": lambda answer: answer.update(role="read-only")}),
+    *(State(f"host_dead_{name}", view, "not alive", _DEAD)
+      for name, view in (("home", "#/home"), ("monitor", "#/hosts/esx-02/monitor/budgets"), ("summary", "#/hosts/esx-02/summary"))),
+    *(State(f"power_on_refusal_{name}", view, "cannot be powered on", _vm("VM-02", power="off", power_on_refusal=_REFUSAL))
+      for name, view in (("home", "#/home"), ("summary", "#/vms/VM-02/summary"))),
+    *(State(f"vm_off_{button}", "#/vms/VM-01", act=_opener(button), undo=_close, tells=_vm("VM-01", power="off"))
+      for button in ("Edit Settings", "Upgrade VM Compatibility", "Remove")),
+    State("on_its_way", "#/vms/VM-02/summary", "on its way", _vm("VM-02", motion={"id": "m2", "to": "esx-01"})),
+    *(State(f"long_name_{name}", view, "a-virtual-machine", _vm("VM-02", name=_LONG))
+      for name, view in (("vms", "#/vms"), ("summary", f"#/vms/{_LONG}"), ("topology", "#/topology"))),
+    State("native_on", "#/hosts/esx-01/monitor/native", "has no connection to a native endpoint", _NATIVE | {"/v1/qps?adapter=VM-01&path=roce": []}),
+    State("native_port_group", f"#/networking/{SWITCH}/configure/port-groups", "fd00::/64", _NATIVE),
+    State("budgets_short", "#/hosts/esx-01/monitor/budgets", "Nearly used up", {"/v1/budgets": _short}),
+    State("faults", "#/faults", "Remove fault 1", {"/v1/faults": [_FAULT]}),
+    State("faults_bar", "#/vms", "on purpose", {"/v1/faults": [_FAULT]}),
+    State("capture_runs", "#/captures", "End capture 1", {"/v1/captures": [_CAPTURE]}),
+    State("motion_failed", "#/motions", "the other host refused", {"/v1/motions": [FAILED, RUNS]}),
+    State("motion_stands", "#/motions", "virsh resume", {"/v1/motions": [RUNS | {"phase": "stands"}]}),
+    State("measured", "#/hosts/esx-01/monitor/hca", "measured at", act=_measure),
+    State("refused", "#/networking", act=_refuse, undo=_close),
+    State("topology_table", "#/topology", "From", act=lambda browser: browser.click("Table"), undo=lambda browser: browser.click("Drawing")),
+    State("event_selected", "#/events", act=lambda browser: browser.run("document.querySelector('main tbody tr').click()")),
+    State("help", "#/vms", "Keys", act=lambda browser: browser.click("?"), undo=lambda browser: browser.click("?")),
+    State("search", "#/vms", act=_search("vm"), undo=_search("")),
+    State("search_nothing", "#/vms", act=_search("no such thing"), undo=_search("")),
+    State("columns", "#/connections/VM-01", act=lambda browser: browser.run("document.querySelector('main .chooser summary').click()")),
+    State("no_view", "#/nothing", "no view"),
+    State("no_vm", "#/vms/VM-99", "no VM"),
+]
