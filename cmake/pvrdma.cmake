@@ -1,17 +1,20 @@
 # Functions for every folder's CMakeLists.txt: one static library per folder, with its tests, fuzzers and benches.
 
-# The compile options of a target. SANITIZE replaces PVRDMA_SANITIZE.
+# The compile options of a target. TEST_CODE: AddressSanitizer checks every access, but does not surround each variable
+# on the stack, and undefined behaviour is not looked for. All that doubles the compile time of test code.
+# PVRDMA_WHOLE_TESTS turns it on.
 function(pvrdma_compile_options target)
-  cmake_parse_arguments(ARG "" "SANITIZE" "" ${ARGN})
-  if(NOT ARG_SANITIZE)
-    set(ARG_SANITIZE "${PVRDMA_SANITIZE}")
+  cmake_parse_arguments(ARG "TEST_CODE" "" "" ${ARGN})
+  set(sanitize "-fsanitize=${PVRDMA_SANITIZE}")
+  if(ARG_TEST_CODE AND NOT PVRDMA_WHOLE_TESTS AND PVRDMA_SANITIZE MATCHES "address")
+    string(REPLACE ",undefined" "" sanitize "${sanitize}")
+    list(APPEND sanitize "SHELL:--param asan-stack=0" "SHELL:--param asan-instrumentation-with-call-threshold=0")
   endif()
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers
                                            $<$<BOOL:${PVRDMA_WERROR}>:-Werror>)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   if(PVRDMA_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${ARG_SANITIZE} -fno-omit-frame-pointer
-                                             -fno-sanitize-recover=all)
+    target_compile_options(${target} PRIVATE ${sanitize} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${PVRDMA_SANITIZE})
   endif()
   if(PVRDMA_FUZZ)
@@ -46,13 +49,16 @@ function(pvrdma_library name)
   target_link_libraries(pvrdma_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
-# pvrdma_test(NAME SOURCES a_test.cc ... [ALONE a_test.cc ...] [DEPS ...] [LABEL unit] [SHARDS n] [THREADS | UNSANITIZED]):
-# one test program. ctest runs all its cases in one process, or spreads them over n processes to keep all cores busy.
+# pvrdma_test(NAME SOURCES a_test.cc ... [ALONE a_test.cc ...] [DEPS ...] [LABEL unit] [SHARDS n]
+# [THREADS | THREADS_IN_FULL | UNSANITIZED]): one test program. ctest runs all its cases in one process, or spreads them over n processes to keep all cores busy.
 # THREADS: it runs code in several threads. Only such programs are built for ThreadSanitizer, which finds nothing in others.
+# THREADS_IN_FULL: for ThreadSanitizer only with PVRDMA_WHOLE_TESTS, because it takes long and a shorter one is THREADS.
 # UNSANITIZED: it counts allocations, memory or descriptors, which a sanitizer changes. No sanitizer preset builds it.
-# Test code is not checked for undefined behaviour, because that would double its compile time.
 function(pvrdma_test name)
-  cmake_parse_arguments(ARG "THREADS;UNSANITIZED" "LABEL;SHARDS" "SOURCES;ALONE;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS;THREADS_IN_FULL;UNSANITIZED" "LABEL;SHARDS" "SOURCES;ALONE;DEPS" ${ARGN})
+  if(ARG_THREADS_IN_FULL AND PVRDMA_WHOLE_TESTS)
+    set(ARG_THREADS ON)
+  endif()
   if(NOT BUILD_TESTING OR PVRDMA_FUZZ OR (PVRDMA_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS)
      OR (PVRDMA_SANITIZE AND ARG_UNSANITIZED))
     return()
@@ -61,8 +67,7 @@ function(pvrdma_test name)
     set(ARG_LABEL unit)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  string(REPLACE ",undefined" "" sanitize "${PVRDMA_SANITIZE}")
-  pvrdma_compile_options(${name} SANITIZE ${sanitize})
+  pvrdma_compile_options(${name} TEST_CODE)
   pvrdma_unity(${name} ${ARG_ALONE})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
@@ -89,6 +94,15 @@ function(pvrdma_add_cases name labels shards)
     set_tests_properties(${name}.${index} PROPERTIES LABELS "${labels}" TIMEOUT 600 COST ${shards}
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
   endforeach()
+endfunction()
+
+# pvrdma_environment(NAME VARIABLE=value ...): the environment in which ctest runs a program of this folder, if it is built.
+function(pvrdma_environment name)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  list(FILTER tests INCLUDE REGEX "^${name}(\\.[0-9]+)?$")
+  if(tests)
+    set_property(TEST ${tests} APPEND PROPERTY ENVIRONMENT ${ARGN})
+  endif()
 endfunction()
 
 # pvrdma_fuzz(NAME SOURCES x_fuzz.cc [DEPS ...] [CANARY]): a fuzzer. With the fuzz preset it is a libFuzzer program,
@@ -130,21 +144,36 @@ function(pvrdma_list_fuzzers)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.tsv CONTENT "${fuzzers}")
 endfunction()
 
-# pvrdma_program(NAME SOURCES a.cc ... [DEPS ...]): a program that VM, cluster and soak tests and benches start beside
-# the daemon. The target `programs` builds it. ctest does not need it, so `all` leaves it out of a sanitizer's build.
+# A program that VM, cluster, process and soak tests and benches start. The target `programs` builds it. ctest does not
+# need it, so `all` leaves it out of a sanitizer's build. CLI: tests/cli starts it, so ctest needs it with AddressSanitizer,
+# and with PVRDMA_WHOLE_TESTS.
+function(pvrdma_not_for_ctest target)
+  cmake_parse_arguments(ARG "CLI" "" "" ${ARGN})
+  set(needed OFF)
+  if(ARG_CLI AND (PVRDMA_WHOLE_TESTS OR PVRDMA_SANITIZE MATCHES "address"))
+    set(needed ON)
+  endif()
+  if(PVRDMA_SANITIZE AND NOT needed)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+  add_dependencies(programs ${target})
+endfunction()
+
+# pvrdma_program(NAME [CLI] SOURCES a.cc ... [DEPS ...]): such a program of the tests.
 function(pvrdma_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "CLI" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   pvrdma_compile_options(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
-  if(PVRDMA_SANITIZE)
-    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  if(ARG_CLI)
+    pvrdma_not_for_ctest(${name} CLI)
+  else()
+    pvrdma_not_for_ctest(${name})
   endif()
-  add_dependencies(programs ${name})
 endfunction()
 
-# pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program. The target `benches` builds it; ctest
-# never runs it.
+# pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, which ctest never runs. `make bench` and
+# `make test-full` build it.
 function(pvrdma_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(NOT benchmark_FOUND OR PVRDMA_FUZZ OR PVRDMA_SANITIZE)
@@ -154,5 +183,4 @@ function(pvrdma_bench name)
   pvrdma_compile_options(${name})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark)
-  add_dependencies(benches ${name})
 endfunction()

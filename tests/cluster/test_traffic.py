@@ -13,9 +13,11 @@ from harness import cases, nvme, programs, rdma
 from harness.cases import Case
 from harness.rdma import DEVICE
 
-# Over TLS, in every run: all sizes in both directions, one message at a time, data that is compared, datagrams, rdma_cm.
+_ALL_SIZES = (2, 4096, 65536, 1 << 20, 8 << 20)
+# Over TLS, in every run: all sizes, both both directions, one message at a time, data that is compared, datagrams, rdma_cm.
 _TLS_CASES = [
-    *(programs.perftest(f"ib_{verb}_bw", "-a -n 30", (2, 4096, 65536, 1 << 20, 8 << 20)) for verb in ("write", "read")),
+    programs.perftest("ib_write_bw", "-a -n 30", _ALL_SIZES),
+    programs.perftest("ib_read_bw", f"-n 30 -s {1 << 20}", (1 << 20,)),
     programs.perftest("ib_send_bw", "-q 4 -b -n 200", (65536,)),
     programs.perftest("ib_write_lat", "-n 200", (2,)),
     programs.pingpong("rc", "-c -n 300 -s 65536 -m 4096"),
@@ -23,7 +25,7 @@ _TLS_CASES = [
     programs.rping(100),
 ]
 _CASES = [
-    programs.perftest("ib_send_bw", "-a -n 30", (2, 4096, 65536, 1 << 20, 8 << 20)),
+    programs.perftest("ib_send_bw", f"-n 30 -s {1 << 20}", (1 << 20,)),
     *(programs.perftest(f"ib_{verb}_bw", "-q 4 -b -n 200", (65536,)) for verb in ("write", "read")),
     programs.perftest("ib_atomic_bw", "-A FETCH_AND_ADD -n 300", (8,)),
     programs.perftest("ib_atomic_bw", "-A CMP_AND_SWAP -n 300", (8,)),
@@ -34,9 +36,12 @@ _CASES = [
     programs.ucmatose("-c 8 -C 20 -S 4096"),
     programs.udaddy("-c 4 -C 20 -S 512"),
 ]
+# Before the first message, perftest fills its buffer byte by byte: 8 MiB, which takes seconds without KVM.
+_LONG = [programs.perftest(f"ib_{verb}_bw", "-a -n 30", _ALL_SIZES) for verb in ("read", "send")]
 
 
-@pytest.mark.parametrize("case", [*(pytest.param(case, marks=pytest.mark.tls) for case in _TLS_CASES), *_CASES], ids=cases.name)
+@pytest.mark.parametrize("case", [*(pytest.param(case, marks=pytest.mark.tls) for case in _TLS_CASES), *_CASES,
+                                  *(pytest.param(case, marks=pytest.mark.full) for case in _LONG)], ids=cases.name)
 def test_between_hosts(vm_fleet: Fleet, case: Case) -> None:
     cases.run(case, vm_fleet.vms["VM-01"], vm_fleet.vms["VM-02"])
 

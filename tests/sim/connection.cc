@@ -1,6 +1,7 @@
 #include "sim/connection.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "support/must.h"
 #include "verbs/completion_watch.h"
@@ -150,7 +151,7 @@ void Connection::reuse_memory(int side, Instant now) {
     if (at(side).asleep || !flow(side).all_sends_completed()) return;
   }
   const std::span<std::byte> buffer(at(side).end->bytes(), kBufferBytes);
-  std::ranges::fill(buffer.subspan(kBigSlotOffset, kReceivesOffset - kBigSlotOffset), std::byte{0xee});
+  std::memset(buffer.data() + kBigSlotOffset, 0xee, kReceivesOffset - kBigSlotOffset);
   at(side).last.assign(buffer.begin(), buffer.begin() + kExposedBytes);
 }
 
@@ -202,7 +203,7 @@ void Connection::verify() const {
   for (const auto& flow : flows_) flow->verify();
   for (const Side& side : sides_) {
     if (side.last.empty()) continue;
-    require(std::equal(side.last.begin(), side.last.end(), side.end->bytes()),
+    require(std::memcmp(side.last.data(), side.end->bytes(), side.last.size()) == 0,
             name_ + ": memory changed after the QP had ended");
   }
 }

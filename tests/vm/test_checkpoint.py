@@ -41,7 +41,7 @@ def _restore(cluster: Cluster, vm: Vm, file: Path) -> None:
     assert report["qemu"]["pid"] == pid, report
 
 
-@pytest.mark.parametrize("case", [rping_load(), exactly_once_load()], ids=cases.name)
+@pytest.mark.parametrize("case", [exactly_once_load(), pytest.param(rping_load(), marks=pytest.mark.full)], ids=cases.name)
 def test_load_goes_on(pair: Cluster, case: cases.Case, tmp_path: Path) -> None:
     server, client = pair.vms
     with cases.under_way(case, server, client) as load:
@@ -65,6 +65,7 @@ def test_both_ends_and_the_daemon_end_and_go_on(pair: Cluster, tmp_path: Path) -
         wait_until_it_flows(pair, client, load)
 
 
+@pytest.mark.full
 def test_everything_else_goes_on(pair: Cluster, tmp_path: Path) -> None:
     first, second = pair.vms
     file = _checkpoint(pair, first, tmp_path)

@@ -107,6 +107,7 @@ def test_vms_of_two_hosts_talk_through_their_hcas(machine: HcaMachine) -> None:
     assert [counts.get("tcp requests", 0) for counts in after] == [counts.get("tcp requests", 0) for counts in before]
 
 
+@pytest.mark.full
 def test_vms_that_die_in_the_middle_take_nothing_along(machine: HcaMachine) -> None:
     """Their memory vanishes while the NIC reads and writes it. The NIC's access is stopped first, and later VMs
     find everything in order."""
@@ -136,6 +137,7 @@ def test_a_device_that_goes_is_replaced_by_tcp_until_it_is_back(machine: HcaMach
     _expect_no_error(job)
 
 
+@pytest.mark.full
 def test_soft_iwarp_says_why_it_is_not_used(machine: HcaMachine) -> None:
     job = machine.start_checker(100 * _ROUNDS)
     machine.vm.check(f"rdma link delete {soft_roce.DEVICE}")
@@ -158,6 +160,7 @@ def test_a_host_that_is_killed_is_reached_again(machine: HcaMachine) -> None:
     _expect_no_error(machine.start_checker(_ROUNDS))
 
 
+@pytest.mark.full
 def test_an_admin_may_refuse_the_device(machine: HcaMachine) -> None:
     second = machine.hosts[1]
     for setting, why in (("enabled = false", "[hca] enabled is false on this host"),
@@ -169,6 +172,7 @@ def test_an_admin_may_refuse_the_device(machine: HcaMachine) -> None:
     machine.restart(second)
 
 
+@pytest.mark.full
 def test_a_user_without_locked_memory_falls_back(machine: HcaMachine) -> None:
     second = machine.hosts[1]
     machine.restart(second, limit_kib=64)
@@ -231,6 +235,7 @@ def _expect_return(hosts: TwoHcaHosts, lost: str) -> None:
     until("hca again", lambda: hosts.paths() == {("hca", _BOTH)})
 
 
+@pytest.mark.full
 def test_two_hosts_speak_to_each_other_over_a_wire(two_hosts: TwoHcaHosts) -> None:
     """A link that goes down and up on one side, a device that is removed, frames that are lost: each under
     traffic, and no data is lost."""

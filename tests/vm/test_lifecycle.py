@@ -93,6 +93,7 @@ def test_a_process_killed_under_load_leaves_nothing_behind(pair: Cluster) -> Non
     _expect_no_leftovers(pair)
 
 
+@pytest.mark.full
 def test_a_guest_without_bus_mastering_is_not_written(pair: Cluster) -> None:
     """Linux clears Bus Master Enable before a kexec, so that no peer writes into the memory of the next kernel."""
     victim, peer = pair.vms
@@ -117,6 +118,7 @@ def test_a_guest_without_bus_mastering_is_not_written(pair: Cluster) -> None:
     cases.run(_PINGPONG, peer, victim)
 
 
+@pytest.mark.full
 def test_powered_off_peer(pair: Cluster) -> None:
     victim, peer = pair.vms
     cases.run(_PINGPONG, victim, peer)

@@ -29,8 +29,9 @@ def mpi_pair(logs: Path, setup: Setup) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("ranks_per_vm", [1, 2])
-@pytest.mark.parametrize("transport", ["rc_verbs", "ud_verbs"])
+@pytest.mark.parametrize(("transport", "ranks_per_vm"), [
+    ("rc_verbs", 2), ("ud_verbs", 1),
+    *(pytest.param(transport, ranks, marks=pytest.mark.full) for transport, ranks in (("rc_verbs", 1), ("ud_verbs", 2)))])
 def test_ring_and_ping_pong(mpi_pair: Cluster, transport: str, ranks_per_vm: int) -> None:
     first = mpi_pair.vms[0]
     ranks = ranks_per_vm * len(mpi_pair.vms)

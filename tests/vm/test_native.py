@@ -65,7 +65,10 @@ def pairing(request: pytest.FixtureRequest) -> Pairing:
     return request.param
 
 
-@pytest.fixture(params=[_NATIVE_SERVES, _NATIVE_CALLS])
+_ROLES = [_NATIVE_SERVES, _NATIVE_CALLS]
+
+
+@pytest.fixture(params=_ROLES)
 def ends(natives: Cluster, request: pytest.FixtureRequest) -> Iterator[Ends]:
     """Both VMs. A test must leave them and the Ethernet as it found them. After a failure, a pcap file beside the
     logs has the Ethernet's frames."""
@@ -104,18 +107,23 @@ def _expect_no_gaps(case: Case, ends: Ends) -> None:
         assert "out_of_seq_request" not in counted, counted
 
 
+# Each end in each role.
 _TRAFFIC = [
-    *(pingpong("rc", arguments, _IPV4) for arguments in ("-c -n 100", "-c -n 20 -s 65536 -m 1024")),
+    pingpong("rc", "-c -n 20 -s 65536 -m 1024", _IPV4),
     pingpong("rc", "-c -n 100 -e", _IPV6),
-    pingpong("srq", "-c -n 100", _IPV4),
     pingpong("ud", "-n 100 -s 1000", _IPV4),
     *(perftest(f"ib_{verb}_bw", f"{options} -n 20", (65536,), _IPV4) for verb, options in _VERBS),
+    *(perftest("ib_atomic_bw", f"{_READS} -A {operation} -n 100", (8,), _IPV4) for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD")),
+    perftest("ib_send_lat", "-c UD -n 100 -s 1024", (1024,), _LINK_LOCAL),
+]
+# `make test` runs these with the native endpoint as server only.
+_TRAFFIC_TO_IT = [
+    pingpong("rc", "-c -n 100", _IPV4),
+    pingpong("srq", "-c -n 100", _IPV4),
     perftest("ib_write_bw", f"{_SECOND} -q 8 -b -n 10", (65536,), _IPV6),
     *(perftest(f"ib_{verb}_lat", f"{options} -n 50", (2,), _IPV4) for verb, options in _VERBS),
-    *(perftest("ib_atomic_bw", f"{_READS} -A {operation} -n 100", (8,), _IPV4) for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD")),
     perftest("ib_send_bw", "-c UD -n 100", (1024,), _IPV4),
     pingpong("ud", "-n 100 -s 1000", _LINK_LOCAL),
-    perftest("ib_send_lat", "-c UD -n 100 -s 1024", (1024,), _LINK_LOCAL),
 ]
 _MORE_TRAFFIC = [
     *(pingpong("rc", f"-c -n 10 -s 1048576 -e -m {mtu}", _IPV4) for mtu in (256, 512, 1024)),
@@ -132,8 +140,12 @@ _MORE_TRAFFIC = [
 ]
 
 
-@pytest.mark.parametrize("case", [*_TRAFFIC, *(pytest.param(case, marks=pytest.mark.full) for case in _MORE_TRAFFIC)],
-                         ids=cases.name)
+@pytest.mark.parametrize(
+    ("ends", "case"),
+    [*((role, case) for role in _ROLES for case in _TRAFFIC), *((_NATIVE_SERVES, case) for case in _TRAFFIC_TO_IT),
+     *(pytest.param(_NATIVE_CALLS, case, marks=pytest.mark.full) for case in _TRAFFIC_TO_IT),
+     *(pytest.param(role, case, marks=pytest.mark.full) for role in _ROLES for case in _MORE_TRAFFIC)],
+    indirect=["ends"], ids=lambda value: value if isinstance(value, str) else cases.name(value))
 def test_traffic(ends: Ends, case: Case) -> None:
     _expect_no_gaps(case, ends)
 

@@ -13,7 +13,8 @@ _PINGPONG = [programs.pingpong("rc", arguments)
              for arguments in ("-c -n 1000", "-c -n 1000 -e", "-c -n 200 -s 65536 -m 1024", "-c -n 100 -s 1048576 -e")]
 _ALL_SIZES = (2, 4096, 65536, 1 << 20, 8 << 20)
 _PERFTEST = [
-    *(programs.perftest(f"ib_{verb}_bw", "-a -n 50", _ALL_SIZES) for verb in ("write", "read", "send")),
+    programs.perftest("ib_write_bw", "-a -n 50", _ALL_SIZES),
+    *(programs.perftest(f"ib_{verb}_bw", f"-n 50 -s {1 << 20}", (1 << 20,)) for verb in ("read", "send")),
     *(programs.perftest(f"ib_{verb}_lat", f"-n 100 -s {size}", (size,)) for verb in ("write", "read", "send") for size in (2, 65536)),
     *(programs.perftest(f"ib_{verb}_bw", arguments, (65536,))
       for verb in ("write", "read", "send") for arguments in ("-q 8 -n 500", "-b -n 500", "-q 8 -b -n 500")),
@@ -23,7 +24,8 @@ _PERFTEST = [
       for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD") for kind in ("bw", "lat")),
 ]
 # Before the first message, perftest fills its buffer byte by byte: 8 MiB, which takes seconds without KVM.
-_LONG = [programs.perftest(f"ib_{verb}_lat", "-a -n 20", _ALL_SIZES) for verb in ("write", "read", "send")]
+_LONG = [*(programs.perftest(f"ib_{verb}_lat", "-a -n 20", _ALL_SIZES) for verb in ("write", "read", "send")),
+         *(programs.perftest(f"ib_{verb}_bw", "-a -n 50", _ALL_SIZES) for verb in ("read", "send"))]
 
 
 @pytest.mark.parametrize("case", [*_PINGPONG, *_PERFTEST, *(pytest.param(case, marks=pytest.mark.full) for case in _LONG)], ids=cases.name)

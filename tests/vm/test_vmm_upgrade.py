@@ -43,6 +43,7 @@ def test_load_goes_on(pair: Cluster, case: cases.Case) -> None:
         wait_until_it_flows(pair, client, load)
 
 
+@pytest.mark.full
 def test_everything_else_goes_on(pair: Cluster) -> None:
     first, second = pair.vms
     for _ in range(2):
