@@ -10,12 +10,14 @@ import { apply_theme } from './theme.js';
 
 const page = { route: parse(location.hash), search: '', help: false };
 let drawing = false;
+let drawn_ms = 0;
 
 function changed() {
   if (drawing) return;
   drawing = true;
   requestAnimationFrame(() => {
     drawing = false;
+    drawn_ms = Date.now();
     render(frame(store, page, changed), document.getElementById('page'));
     dialog.after_draw();
   });
@@ -31,6 +33,6 @@ addEventListener('hashchange', () => {
   page.search = '';
   changed();
 });
-setInterval(changed, 1000);  // the age of the data
+setInterval(() => Date.now() - drawn_ms > 900 && changed(), 1000);  // the age of the data
 store.start();
 changed();

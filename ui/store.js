@@ -2,7 +2,7 @@
 //
 // The copy stays when the daemon goes away, and the store tries again after 1, 2, 5 and 10 s. Views draw from `data`, and name
 // further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells hosts, switches
-// and VMs by itself; they are then asked for only at the beginning, after an edit, and when it says no more.
+// and VMs by itself, or only that they changed if there are many. They are then asked for only after an edit and such a change.
 import { get, request, Refusal, token } from './api.js';
 import { EventFeed } from './event_feed.js';
 import { MotionTasks } from './motion_tasks.js';
@@ -16,7 +16,8 @@ const kTasks = 20;
 const kLongRows = 2000;  // an answer with more is asked for less often
 const kLongMs = 5000;
 const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
-const kTold = ['hosts', 'dvs', 'vms'];  // by an event `inventory` of /v1/watch
+const kFirstMs = 500;   // the first answers wait this long for the inventory of /v1/watch
+const kInventory = ['hosts', 'dvs', 'vms'];  // of an event `inventory` of /v1/watch
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
 const kEditsMax = 64;  // of one request
@@ -51,7 +52,9 @@ export class Store {
   #hidden_since_ms = 0;
   #watch = null;    // null: the daemon does not have it, or nothing has arrived yet
   #stats_ms = 0;    // when /v1/watch last told counters
-  #inventory = null;  // what /v1/watch last told of kTold; null: nothing, or not all that it knows
+  #inventory = null;  // what /v1/watch last told of kInventory; null: nothing, or that it has changed
+  #tells_inventory = false;  // /v1/watch tells kInventory, or each change of it
+  #decided = () => {};  // called when it is known whether /v1/watch tells kInventory
 
   constructor(changed) {
     this.#changed = changed;
@@ -74,8 +77,8 @@ export class Store {
 
   // Asks for what the daemon does not tell by itself. Called every two seconds.
   look() {
-    const is_told = this.live && this.#inventory !== null && Date.now() - this.#stats_ms < kStatsMs;
-    return this.#begin(Object.keys(kPaths).filter((name) => !is_told || !kTold.includes(name)));
+    const is_told = this.live && this.#tells_inventory && Date.now() - this.#stats_ms < kStatsMs;
+    return this.#begin(Object.keys(kPaths).filter((name) => !is_told || !kInventory.includes(name)));
   }
 
   async #begin(names) {
@@ -170,20 +173,19 @@ export class Store {
     const told = this.#inventory;
     const version = await get('/v1/version');
     const in_cluster = version.host !== null && version.host !== '';
-    const names = in_cluster ? wanted : ['adapters'];
-    const answers = await Promise.all(names.map((name) => get(kPaths[name])));
+    if (version.features?.includes('watch') && this.#watch === null) {
+      this.#watch = new Watch((event, told) => this.#told(event, told));
+      this.#watch.start();
+    }
+    const answers = await this.#answers(in_cluster ? wanted : ['adapters'], in_cluster && this.data === null && this.#watch !== null);
     const known = in_cluster && this.data ? this.data : { hosts: [], dvs: [], vms: [], cluster: null, adapters: [] };
     this.outside = in_cluster ? '' : 'This daemon is not a member of a cluster: its configuration has no [host] table.';
-    this.data = { ...known, version, ...Object.fromEntries(names.map((name, index) => [name, answers[index]])) };
+    this.data = { ...known, version, ...answers };
     if (in_cluster && this.#inventory !== told) Object.assign(this.data, this.#inventory);  // an answer may be older than what was told meanwhile
     this.at_ms = Date.now();
     this.live = true;
     this.trouble = '';
     this.login = '';
-    if (this.has('watch') && this.#watch === null) {
-      this.#watch = new Watch((event, told) => this.#told(event, told));
-      this.#watch.start();
-    }
     for (const adapter of this.data.adapters) {
       const bytes = adapter.tx_bytes + adapter.rx_bytes;
       const asked = this.rates.update(`asked/${adapter.name}`, bytes, this.at_ms);  // by this page's clock
@@ -199,6 +201,19 @@ export class Store {
       if (detail.value?.length > kLongRows && Date.now() - detail.at_ms < kLongMs) return undefined;
       return detail.relayed ? this.#ask_relayed(path, detail) : this.#ask_detail(path, detail);
     }));
+  }
+
+  // {name: answer}. `first`: kInventory is asked for only if /v1/watch does not tell it.
+  async #answers(names, first) {
+    const ask = async (some) => Object.fromEntries(await Promise.all(some.map(async (name) => [name, await get(kPaths[name])])));
+    if (!first) return ask(names);
+    const decided = this.#inventory !== null ? undefined : new Promise((resolve) => {
+      this.#decided = resolve;
+      setTimeout(resolve, kFirstMs);
+    });
+    const answers = await ask(names.filter((name) => !kInventory.includes(name)));
+    await decided;
+    return this.#inventory !== null ? answers : { ...answers, ...await ask(kInventory) };
   }
 
   // Nobody waits for it: another host may be slow, and what this page's daemon says must not be late for that.
@@ -224,13 +239,14 @@ export class Store {
     }
   }
 
-  // An event of /v1/watch.
+  // An event of /v1/watch, or `ended`: it tells nothing.
   #told(event, data) {
-    if (!this.data) return;
     // Also while the requests fail: these come only once.
     if (event === 'motions') this.#take_motions(data);
-    else if (event === 'inventory') Object.assign(this.data, this.#inventory = { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
-    else if (event === 'hello' || event === 'changed') this.#inventory = null;
+    else if (event === 'inventory') this.#take_inventory(true, { hosts: data.hosts, dvs: data.dvs, vms: data.vms });
+    else if (event === 'changed' && data.what === 'inventory') this.#take_inventory(true, null);
+    else if (event === 'hello' || event === 'ended') this.#take_inventory(false, null);
+    if (this.#tells_inventory || event === 'ended') this.#decided();
     if (!this.live) return this.#changed();
     if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
@@ -252,6 +268,12 @@ export class Store {
     while (this.#round) await this.#round;
     this.#looks_next = false;
     this.look();
+  }
+
+  #take_inventory(is_told, inventory) {
+    this.#tells_inventory = is_told;
+    this.#inventory = inventory;
+    if (this.data) Object.assign(this.data, inventory);
   }
 
   #take_motions(motions) {

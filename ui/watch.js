@@ -17,7 +17,7 @@ export class Watch {
   #channel = new BroadcastChannel(kName);
   #stop = null;
 
-  // tell(event, data) gets each event, whichever tab reads the stream.
+  // tell(event, data) gets each event, whichever tab reads the stream, and `ended` when the stream has ended or is refused.
   constructor(tell) {
     this.#tell = tell;
     this.#channel.onmessage = ({ data: [event, data] }) => (event === 'ask' ? this.#repeat() : tell(event, data));
@@ -61,6 +61,10 @@ export class Watch {
   #pass({ event, data: text }) {
     const data = JSON.parse(text);
     this.#last.set(event, data);
+    this.#tell_all(event, data);
+  }
+
+  #tell_all(event, data) {
     this.#channel.postMessage([event, data]);
     this.#tell(event, data);
   }
@@ -74,6 +78,7 @@ export class Watch {
         // The store's own requests say why the daemon is away.
       }
       this.#last.clear();
+      this.#tell_all('ended', null);
       if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, wait_ms));
     }
   }

@@ -45,6 +45,15 @@ test('what /v1/watch tells is not asked for, until it tells no more', async () =
   meanwhile = () => {};
   stream.postMessage(['changed', { what: 'inventory' }]);  // it is too large to be told
   await until(() => store.data.hosts[0] === 'asked');
+  equal(await asked_by(() => store.look()), little);
+  own['/v1/hosts'] = ['changed'];
+  stream.postMessage(['changed', { what: 'inventory' }]);
+  await until(() => store.data.hosts[0] === 'changed');
+  equal(await asked_by(() => store.look()), little);
+  own['/v1/hosts'] = ['asked'];
+  stream.postMessage(['ended', null]);
+  stream.postMessage(['store', { trouble: 'told after it' }]);
+  await until(() => store.data.cluster.store.trouble === 'told after it');
   equal(await asked_by(() => store.look()), all);
   await tell('told again');
   equal(await asked_by(() => store.look()), little);
@@ -59,6 +68,22 @@ test('what /v1/watch tells is not asked for, until it tells no more', async () =
   now += 4000;  // no counters came for longer than three seconds
   equal(await asked_by(() => store.look()), all);
   [globalThis.setTimeout, Date.now] = [timer, clock];
+});
+
+test('the first inventory is what /v1/watch tells', async () => {
+  const asked = [];
+  const own = { '/v1/version': { host: 'esx-01', features: ['watch'] }, '/v1/cluster': { store: {} }, '/v1/adapters': [] };
+  globalThis.fetch = async (path) => {
+    asked.push(path);
+    return new Response(JSON.stringify(own[path] ?? { error: 'no' }), { status: own[path] ? 200 : 503 });
+  };
+  const stream = new BroadcastChannel('pvrdma-watch');  // a tab that reads the stream, and tells what it knows when it is asked
+  stream.onmessage = ({ data: [event] }) => event === 'ask' && stream.postMessage(['inventory', { hosts: ['told'], dvs: ['a switch'], vms: [] }]);
+  const store = new Store(() => {});
+  await store.refresh();
+  stream.close();
+  equal(asked.filter((path) => path !== '/v1/watch').sort(), ['/v1/adapters', '/v1/cluster', '/v1/version']);
+  equal([store.live, store.data.hosts, store.data.dvs, store.data.vms], [true, ['told'], ['a switch'], []]);
 });
 
 test('an event of /v1/watch ends the trouble of its path', async () => {

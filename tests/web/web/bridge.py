@@ -40,6 +40,7 @@ class _ToSocket(http.client.HTTPConnection):
 class Bridge(Block):
     """`overlay(path, answer)` returns the JSON to show in place of the daemon's. `trouble(path)` returns how a request fails:
     "" it does not, "cut": the answer ends halfway, "silent": there is none until release(), "other": another program answers.
+    Events of /v1/watch have no overlay, but an inventory that one would change is told as too large to be told: then the page asks.
     """
 
     def __init__(self, api: Path) -> None:
@@ -47,7 +48,7 @@ class Bridge(Block):
         self.overlay: Callable[[str, Any], Any] = lambda _, answer: answer
         self.trouble: Callable[[str], str] = lambda _: ""
         self.asked: list[tuple[str, str]] = []  # method and path of every request
-        self.watches = False  # whether the page learns that the daemon has /v1/watch, whose events no overlay changes
+        self.watches = False  # whether the page learns that the daemon has /v1/watch
         self.streams = 0  # how many flow now
         self._released = threading.Event()
         self._counting = threading.Lock()
@@ -147,6 +148,7 @@ class Bridge(Block):
             self.streams -= 1
 
     def _copy_stream(self, request: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
+        is_watch, rest = request.path.startswith("/v1/watch"), b""
         while self.trouble(request.path) == "":
             ready, _, _ = select.select([request.connection, answer], [], [], _LOOK_S)
             if request.connection in ready:
@@ -155,4 +157,16 @@ class Bridge(Block):
                 data = answer.read1(65536)
                 if not data:
                     return
-                request.wfile.write(data)
+                if not is_watch:
+                    request.wfile.write(data)
+                    continue
+                *events, rest = (rest + data).split(b"\n\n")
+                request.wfile.write(b"".join(self._shown_event(event) + b"\n\n" for event in events))
+
+    def _shown_event(self, event: bytes) -> bytes:
+        head, _, data = event.partition(b"\ndata: ")
+        if head != b"event: inventory":
+            return event
+        told = json.loads(data)
+        same = all(self.overlay(f"/v1/{name}", told[name]) == told[name] for name in ("hosts", "dvs", "vms"))
+        return event if same else b'event: changed\ndata: {"what":"inventory"}'
