@@ -148,7 +148,8 @@ Result<calls::Said> HostReads::converse(calls::Conversation& there, const std::s
     why.message = fmt::format("host {} did not answer within {} s", host,
                               std::chrono::duration_cast<std::chrono::seconds>(patience_).count());
   } else if (why.code == EPIPE) {
-    why.message += " (an older pvrdmad does so, because it answers no reads of other hosts)";
+    why.message +=
+        ": its log says why if too many calls came at once; an older pvrdmad answers no reads of other hosts";
   } else if (why.code == ECANCELED && why.kind == ErrorKind::kConflict) {
     why.message.insert(0, fmt::format("host {} refuses: ", host));
   } else {

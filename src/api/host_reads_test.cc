@@ -133,7 +133,7 @@ TEST(HostReadsTest, AnOlderDaemonEndsTheCall) {
   FakeOtherHost there;  // which knows no word
   const Reply reply = read_of(there);
   EXPECT_EQ(reply.status, 503);
-  EXPECT_THAT(reply.text, HasSubstr("host esx-02 ended the connection (an older pvrdmad"));
+  EXPECT_THAT(reply.text, HasSubstr("host esx-02 ended the connection: its log says why"));
 }
 
 TEST(HostReadsTest, AHostMayRefuseOrGiveUp) {
