@@ -81,22 +81,26 @@ function alerts(store) {
     ${trouble ? html`<div role="status">${box('danger', `The store is away: ${trouble} Nothing can be changed until it is back.`)}</div>` : nothing}`;
 }
 
-function header(store, page, changed) {
+function search(store, page, changed) {
   const matches = page.search ? found(store.data, page.search) : [];
+  return html`<div class="search" role="search">
+    <input id="search" type="search" placeholder="Search hosts, VMs, switches, MACs, GIDs" aria-label="Search" .value=${page.search}
+      @input=${(event) => { page.search = event.target.value; changed(); }}
+      @keydown=${(event) => event.key === 'Enter' && open_first(store, event.target.value)}>
+    ${page.search ? html`<ul class="popup results">${matches.map((match) => html`<li><a href=${match.address}>${match.text}</a></li>`)}
+      ${matches.length === 0 ? html`<li>Nothing has this name or address.</li>` : nothing}</ul>` : nothing}
+  </div>`;
+}
+
+function header(store, page, changed) {
   return html`<header class="top">
     <a class="brand" href=${to('home')}>pvrdma</a>
-    <div class="search" role="search">
-      <input id="search" type="search" placeholder="Search hosts, VMs, switches, MACs, GIDs" aria-label="Search" .value=${page.search}
-        @input=${(event) => { page.search = event.target.value; changed(); }}
-        @keydown=${(event) => event.key === 'Enter' && open_first(store, event.target.value)}>
-      ${page.search ? html`<ul class="popup results">${matches.map((match) => html`<li><a href=${match.address}>${match.text}</a></li>`)}
-        ${matches.length === 0 ? html`<li>Nothing has this name or address.</li>` : nothing}</ul>` : nothing}
-    </div>
+    ${store.login ? nothing : search(store, page, changed)}
     <span class="live" id="live">${live_state(store)}</span>
-    ${store.data ? html`<span class="role">${token.get() ? (store.data.version.role === 'read-only' ? 'Read-only' : 'Administrator') : 'local'}</span>` : nothing}
+    ${store.data && !store.login ? html`<span class="role">${token.get() ? (store.data.version.role === 'read-only' ? 'Read-only' : 'Administrator') : 'local'}</span>` : nothing}
     <button class="icon" aria-label="Change the theme" title="Theme" @click=${change_theme}>◐</button>
-    <button class="icon" aria-label="Help" title="Help" aria-expanded=${page.help} @click=${() => { page.help = !page.help; changed(); }}>?</button>
-    ${token.get() ? html`<button class="icon" aria-label="Log out" title="Log out" @click=${() => { token.forget(); location.reload(); }}>⎋</button>` : nothing}
+    ${store.login ? nothing : html`<button class="icon" aria-label="Help" title="Help" aria-expanded=${page.help} @click=${() => { page.help = !page.help; changed(); }}>?</button>`}
+    ${token.get() && !store.login ? html`<button class="icon" aria-label="Log out" title="Log out" @click=${() => { token.forget(); location.reload(); }}>⎋</button>` : nothing}
   </header>`;
 }
 
@@ -107,6 +111,7 @@ function open_first(store, text) {
 }
 
 function live_state(store) {
+  if (store.login) return 'not logged in';
   if (store.data === null) return store.trouble ? '✕ no answer yet' : 'connecting…';
   if (!store.live) return html`✕ no updates since ${timeOfDay(store.at_ms)}`;
   return html`${dot(true)} ${store.data.version.host || 'pvrdmad'} live ${Math.round((Date.now() - store.at_ms) / 1000)} s`;

@@ -20,6 +20,7 @@ const kFirstMs = 500;   // the first answers wait this long for the inventory of
 const kInventory = ['hosts', 'dvs', 'vms'];  // of an event `inventory` of /v1/watch
 const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
+const kOtherToken = 'The daemon has other tokens: this is neither the first line of [api] token_file nor that of read_token_file.';
 const kEditsMax = 64;  // of one request
 
 // Several edits as one, without what only dialogs use.
@@ -98,7 +99,7 @@ export class Store {
       wait_ms = kAgainMs[Math.min(this.#failures++, kAgainMs.length - 1)];
       this.live = false;
       this.trouble = error.message;
-      if (error.status === 401) this.login = token.get() ? error.message : 'This address needs a token.';
+      if (error.status === 401) this.login = token.get() ? kOtherToken : 'This address needs a token.';
       else if (this.login) this.login = error.message;
     } finally {
       this.#round = null;

@@ -81,6 +81,29 @@ def _everything(browser: Browser, bridge: Bridge, only: str) -> None:
         for state in STATES:
             if only in f"{state.view} {state.name}":
                 _take_state(browser, bridge, folder, state)
+        _take_absence(browser, bridge, folder, only)
+
+
+def _take_absence(browser: Browser, bridge: Bridge, folder: Path, only: str) -> None:
+    """A daemon outside a cluster, one that goes away, and one that is not there when the page is opened."""
+    def alone(path: str, answer: Any) -> Any:
+        return answer | {"host": None} if path == "/v1/version" else answer
+
+    def cut(path: str) -> str:
+        return "cut" if path.startswith("/v1/") else ""
+    for name, overlay, trouble, begins_anew, text in (("outside", alone, None, False, "not a member of a cluster"), ("away", _shown, cut, False, "no updates"),
+                                                      ("first_load_fails", _shown, cut, True, "no answer yet")):
+        if only not in f"#/home {name}":
+            continue
+        browser.visit("#/home")
+        bridge.overlay = overlay
+        bridge.trouble = trouble or (lambda _: "")
+        if begins_anew:
+            browser.driver.refresh()
+        browser.wait(name, lambda text=text: text in browser.text("body"))
+        _keep(browser, folder, f"state {name}")
+        bridge.behave()
+        browser.wait("it is live again", lambda: "live" in browser.text("#live"))
 
 
 def _take_state(browser: Browser, bridge: Bridge, folder: Path, state: State) -> None:

@@ -46,7 +46,9 @@ def test_tokens_and_roles(page: str, browser: Browser) -> None:
     browser.wait("it asks for a token", lambda: "Token" in browser.text("main"))
     assert browser.violations() == []
     log_in(browser, "wrong-token-0123")
-    browser.wait("it says why not", lambda: "token" in browser.text("main .alert-danger").lower())
+    browser.wait("it says why not", lambda: "has other tokens" in browser.text("main .alert-danger"))
+    assert browser.violations() == []
+    assert browser.text("header").split("\n") == ["pvrdma", "not logged in", "◐"]
     log_in(browser, READ_TOKEN)
     browser.wait("the view that was asked for", lambda: browser.text("main h1") == "Distributed Switches")
     assert "Read-only" in browser.text("header")
