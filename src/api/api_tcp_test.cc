@@ -1,4 +1,5 @@
 // The API over TCP: TLS, the token, and clients that are silent, slow, or never stop sending.
+#include <algorithm>
 #include <filesystem>
 #include <future>
 #include <gmock/gmock.h>
@@ -15,6 +16,7 @@
 #include "api/api_fixture.h"
 #include "api/tls_listener.h"
 #include "base/fd.h"
+#include "support/log_of.h"
 #include "web/assets.h"
 
 namespace pvrdma::api {
@@ -205,6 +207,16 @@ TEST_F(ApiOverTcp, RefusesWhoHasNot) {
   ASSERT_TRUE(post) << "the answer arrives although nobody keeps the body";
   EXPECT_EQ(post->status, 401);
   EXPECT_TRUE(member_.plane->inventory()->switches.empty());
+}
+
+TEST_F(ApiOverTcp, TellsOfWrongTokensOnceInAWhile) {
+  const std::string told = test::log_of([&] {
+    EXPECT_EQ(get("/v1/version", {})->status, 401);  // as a browser asks first
+    EXPECT_EQ(get("/v1/version", bearer("0123456789abcdeF"))->status, 401);
+    EXPECT_EQ(get("/v1/version", bearer("0123456789abcdeG"))->status, 401);
+  });
+  EXPECT_THAT(told, HasSubstr("API over TCP: the client at 127.0.0.1 gave a wrong token"));
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
 }
 
 TEST_F(ApiOverTcp, NeedsNoTokenOnTheUnixSocket) {

@@ -221,7 +221,8 @@ Dispatcher::Admission Dispatcher::admit(const httplib::Request& request, httplib
   if (auto foreign = refuse_foreign(request, knows_)) return *std::move(foreign);
   if (router_.is_open(request.method, request.path)) return Role::kReadOnly;
   if (auto foreign = refuse_cross_site(request)) return *std::move(foreign);
-  Admission admission = gate_ ? gate_(request, response) : Role::kAdministrator;
+  const std::string_view client = answering != nullptr ? std::string_view(answering->client) : "";
+  Admission admission = gate_ ? gate_(request, client, response) : Role::kAdministrator;
   if (const Role* role = std::get_if<Role>(&admission)) {
     if (auto refusal = Router::refuse_role(*role, request.method, request.path)) return *std::move(refusal);
   }

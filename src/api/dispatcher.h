@@ -25,8 +25,8 @@ class Dispatcher : public httplib::Server {
  public:
   // What the client of a request may do, or the refusal of the request.
   using Admission = std::variant<Role, Reply>;
-  // Decides about a request before any byte of its body is kept.
-  using Gate = std::function<Admission(const httplib::Request&, httplib::Response&)>;
+  // Decides about a request of `client` before any byte of its body is kept.
+  using Gate = std::function<Admission(const httplib::Request&, std::string_view client, httplib::Response&)>;
 
   // `router` is borrowed. `knows` says which names the API has (same_site.h). Without a gate each client is
   // an administrator.

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fmt/core.h>
+#include <mutex>
 #include <netinet/in.h>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "api/connection_threads.h"
 #include "api/dispatcher.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "tls/secret.h"
 
 namespace pvrdma::api {
@@ -64,14 +66,32 @@ class Requests final : public Dispatcher {
             [&context](const std::string& name) {
               return is_no_dns_name(name) || context.is_certified_as(name);
             },
-            [tokens = std::move(tokens)](const httplib::Request& request,
-                                         httplib::Response& response) -> Admission {
-              if (const auto role = role_of(request, tokens)) return *role;
-              response.set_header("WWW-Authenticate", "Bearer realm=\"pvrdmad\"");
-              return refuse(401,
-                            "over TCP each request needs the header Authorization: Bearer TOKEN, with what "
-                            "[api] token_file holds, or for GET read_token_file");
-            }) {}
+            [this](const httplib::Request& request, std::string_view client, httplib::Response& response) {
+              return role_or_refusal(request, client, response);
+            }),
+        tokens_(std::move(tokens)) {}
+
+ private:
+  Admission role_or_refusal(const httplib::Request& request, std::string_view client,
+                            httplib::Response& response) {
+    if (const auto role = role_of(request, tokens_)) return *role;
+    if (request.has_header("Authorization")) tell_of_wrong_token(client);
+    response.set_header("WWW-Authenticate", "Bearer realm=\"pvrdmad\"");
+    return refuse(401,
+                  "over TCP each request needs the header Authorization: Bearer TOKEN, with what "
+                  "[api] token_file holds, or for GET read_token_file");
+  }
+
+  void tell_of_wrong_token(std::string_view client) {
+    const std::lock_guard lock(mutex_);
+    if (wrong_tokens_log_.allow(Instant::now()))
+      log::warn("API over TCP: the client at {} gave a wrong token{}", client,
+                log::held_back(wrong_tokens_log_));
+  }
+
+  const Tokens tokens_;
+  std::mutex mutex_;
+  log::LogLimiter wrong_tokens_log_{1, std::chrono::seconds(10)};
 };
 
 }  // namespace
