@@ -24,7 +24,8 @@ from comparison.perftest import table  # noqa: E402  (the path above comes first
 from harness import cases, soft_roce  # noqa: E402
 from harness.cases import Case  # noqa: E402
 from harness.daemon import REPOSITORY  # noqa: E402
-from harness.hca import ENVIRONMENT, HcaMachine  # noqa: E402
+from harness.guest_programs import ENVIRONMENT  # noqa: E402
+from harness.hca import HcaMachine  # noqa: E402
 
 _SIZE = 65536
 _SECONDS = 5

@@ -1,60 +1,25 @@
-"""VMs as hosts: the daemon, etcd, and Soft-RoCE as the HCA inside a guest; several hosts may share one VM.
-
-The programs are this machine's. The guest's glibc must not be older, and the guest has its own libibverbs with the
-providers. The other libraries are copied together with the programs.
-"""
+"""VMs as hosts: the daemon, etcd, and Soft-RoCE as the HCA inside a guest; several hosts may share one VM."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import re
-import shutil
-import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import as_unit, soft_roce
-from harness.daemon import REPOSITORY, Adapter
+from harness.daemon import Adapter
 from harness.ensemble import Ensemble
+from harness.guest_programs import ENVIRONMENT, built, installed, pack
 from harness.vm import Job, Vm
 from testbed import ensure
-from testbed.initramfs import pack_tree
 
-_FOLDER = "opt/pvrdma"
-ENVIRONMENT = f"PATH=/{_FOLDER}/bin:$PATH LD_LIBRARY_PATH=/{_FOLDER}/lib"
-# The guest's own libraries.
-_GUESTS = re.compile(r"^(?:ld-linux|(?:libc|libm|libpthread|libdl|librt)\.so|libgcc_s|libibverbs|libnl-)")
 _UP_GUARD_S = 60.0
 _MEMORY_MIB = 1024
 _LOOPBACK = "127.0.0.1"
 _CHECKER_PORT = 18515
-
-
-def _programs() -> list[Path]:
-    build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
-    ours = [build / "src/pvrdmad/pvrdmad", build / "src/pvrdmactl/pvrdmactl", build / "tests/cluster/rc_checker",
-            build / "tests/cluster/rc_perf"]
-    return [*ours, *(Path(shutil.which(name) or f"/usr/bin/{name}") for name in ("etcd", "etcdctl", "setpriv"))]
-
-
-def pack(target: Path) -> None:
-    """Writes a cpio archive with the stripped programs and the libraries that the guest lacks."""
-    with tempfile.TemporaryDirectory(prefix="pvrdma-hca-") as scratch:
-        binaries, libraries = (Path(scratch) / _FOLDER / name for name in ("bin", "lib"))
-        for folder in (binaries, libraries):
-            folder.mkdir(parents=True)
-        for program in _programs():
-            subprocess.run(["strip", "-o", str(binaries / program.name), str(program)], check=True)
-            linked = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
-            for name, path in re.findall(r"^\s*(\S+) => (/\S+)", linked, re.MULTILINE):
-                if not _GUESTS.match(name):
-                    shutil.copy(path, libraries / name)
-        pack_tree(Path(scratch), target)
 
 
 @dataclass(frozen=True)
@@ -149,7 +114,8 @@ class HcaHosts(Ensemble):
 
     def _start_guests(self, count: int) -> None:
         archive = self._run / "hca.cpio"
-        pack(archive)
+        pack(archive, [*built("src/pvrdmad/pvrdmad", "src/pvrdmactl/pvrdmactl", "tests/cluster/rc_checker", "tests/cluster/rc_perf"),
+                       *installed("etcd", "etcdctl", "setpriv")])
         self._start_vms(ensure("trixie"), [
             dataclasses.replace(soft_roce.spec(index, ("siw",)), name=f"HCA-{index:02d}", archives=(archive,), memory_mib=_MEMORY_MIB,
                                 processors=self._processors)
