@@ -15,10 +15,17 @@ export function memory(mib) {
 
 export function rate(bits) {
   if (bits === undefined || bits === null) return '--';
+  if (bits > 0 && bits < 1e5) return `${(bits / 1e3).toFixed(1)} kbit/s`;
   return bits >= 1e9 ? `${(bits / 1e9).toFixed(1)} Gbit/s` : `${(bits / 1e6).toFixed(1)} Mbit/s`;
 }
 
 export const count = (number) => number.toLocaleString('en');
+
+// How often something happens in a second.
+export function frequency(times) {
+  if (times === undefined) return '--';
+  return times > 0 && times < 10 ? times.toFixed(1) : count(Math.round(times));
+}
 
 // Of memory and files.
 export function bytes(count) {

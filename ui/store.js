@@ -6,7 +6,8 @@
 import { get, request, Refusal, token } from './api.js';
 import { EventFeed } from './event_feed.js';
 import { MotionTasks } from './motion_tasks.js';
-import { Rates } from './rates.js';
+import { RateHistory } from './rate_history.js';
+import { Rates, throughput, traffic_of } from './rates.js';
 import { Watch } from './watch.js';
 
 const kPeriodMs = 2000;
@@ -22,6 +23,7 @@ const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/
 
 const kOtherToken = 'The daemon has other tokens: this is neither the first line of [api] token_file nor that of read_token_file.';
 const kEditsMax = 64;  // of one request
+const kNoBatch = 'This daemon is older than its page and cannot try edits or make several at once: load the page again, or use pvrdmactl.';
 
 // Several edits as one, without what only dialogs use.
 async function batch(edits, more) {
@@ -41,7 +43,8 @@ export class Store {
   tasks = [];       // edits of this session
   motions = new MotionTasks();
   feed = new EventFeed();
-  rates = new Rates();
+  rates = new Rates();  // by this page's clock
+  history = new RateHistory();  // of adapters
 
   #changed;
   #details = new Map();  // path -> {value, trouble, at_ms, drawn}
@@ -53,6 +56,7 @@ export class Store {
   #hidden_since_ms = 0;
   #watch = null;    // null: the daemon does not have it, or nothing has arrived yet
   #stats_ms = 0;    // when /v1/watch last told counters
+  #told_rates = new Rates();  // of its counters, by the daemon's clock
   #inventory = null;  // what /v1/watch last told of kInventory; null: nothing, or that it has changed
   #tells_inventory = false;  // /v1/watch tells kInventory, or each change of it
   #decided = () => {};  // called when it is known whether /v1/watch tells kInventory
@@ -153,7 +157,7 @@ export class Store {
     try {
       const [edit] = edits;
       const answer = edits.length === 1 && revision === undefined ? await request(edit.method, edit.path, edit.body, edit.patience_ms)
-                                                                  : await batch(edits, { revision });
+                                                                  : await this.#batch(edits, { revision });
       task.state = 'done';
       return answer;
     } catch (error) {
@@ -167,7 +171,12 @@ export class Store {
 
   // What the edits would change: {revision, changes, answers}.
   rehearse(edits) {
-    return batch(edits, { dry_run: true });
+    return this.#batch(edits, { dry_run: true });
+  }
+
+  async #batch(edits, more) {
+    if (!this.has('batch')) throw new Refusal(kNoBatch, 0);
+    return batch(edits, more);
   }
 
   async #ask(wanted) {
@@ -187,11 +196,7 @@ export class Store {
     this.live = true;
     this.trouble = '';
     this.login = '';
-    for (const adapter of this.data.adapters) {
-      const bytes = adapter.tx_bytes + adapter.rx_bytes;
-      const asked = this.rates.update(`asked/${adapter.name}`, bytes, this.at_ms);  // by this page's clock
-      adapter.rate = this.at_ms - this.#stats_ms < kStatsMs ? this.rates.newest(adapter.name) : asked;
-    }
+    this.#take_adapters(this.data.adapters);
     if (this.feed.drawn) {  // after a gap of the watch, or without one
       this.feed.drawn = false;
       this.feed.read().then(this.#changed);
@@ -283,13 +288,27 @@ export class Store {
     if (detail) Object.assign(detail, { value: motions, trouble: undefined });
   }
 
+  // The adapters as they were asked for. Their counters make the rates while /v1/watch does not tell any.
+  #take_adapters(adapters) {
+    const is_told = this.at_ms - this.#stats_ms < kStatsMs;
+    for (const adapter of adapters) {
+      const asked = this.rates.update(adapter.name, traffic_of(adapter), this.at_ms);
+      adapter.rate = throughput(is_told ? this.#told_rates.newest(adapter.name) : asked);
+      if (!is_told) this.history.add(adapter.name, asked, this.at_ms);
+    }
+    this.history.forget(this.at_ms);
+  }
+
   // The members of an adapter that /v1/watch sends each second, as raw counters.
   #take_stats({ t, adapters }) {
     this.#stats_ms = Date.now();
-    for (const [name, state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes] of adapters) {
+    for (const [name, state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes, retransmits] of adapters) {
       const adapter = this.data.adapters.find((each) => each.name === name);
       if (!adapter) continue;
-      Object.assign(adapter, { state, link_up, tx_messages, tx_bytes, rx_messages, rx_bytes, rate: this.rates.update(name, tx_bytes + rx_bytes, t) });
+      const traffic = { tx_messages, tx_bytes, rx_messages, rx_bytes };
+      const rates = this.#told_rates.update(name, { ...traffic, retransmits }, t);
+      Object.assign(adapter, { state, link_up, ...traffic, rate: throughput(rates) });
+      this.history.add(name, rates, this.#stats_ms);
     }
   }
 

@@ -1,7 +1,8 @@
-"""Host > Monitor: budgets, neighbours, the HCA, native endpoints."""
+"""Host > Monitor: budgets, neighbours, the HCA, native endpoints. VM > Monitor: the rates of its adapter."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fleet.fleet import PORTGROUP, Fleet
@@ -111,3 +112,51 @@ def test_native_endpoints(browser: Browser, guided: Fleet, bridge: Bridge) -> No
     bridge.overlay = lambda path, answer: [qp] if path == "/v1/qps?adapter=VM-01&path=roce" else allowed(path, answer)
     [row] = browser.wait("the connection", lambda: browser.grid("Connections of VM-01"))
     assert (row["QPN"], row["State"], row["Remote GID"], row["Sent"], row["Retransmits"]) == ("17", "RTS", "fd00::9", "8", "2")
+
+
+_RATES = ["Sent throughput", "Received throughput", "Sent messages/s", "Received messages/s", "Retransmits/s"]
+
+
+def sparklines(browser: Browser) -> dict[str, tuple[str, int]]:
+    """By its label: the text of each sparkline, and how many points it has."""
+    told = browser.run("""return [...document.querySelectorAll('main svg.sparkline[role=img]')].map((each) => [each.getAttribute('aria-label'),
+        [...each.querySelectorAll('polyline')].flatMap((line) => line.getAttribute('points').split(' ')).length])""")
+    return {text.split(" in the last 5 minutes: ")[0]: (text, points) for text, points in told}
+
+
+def number(text: str) -> float:
+    """The number that a text begins with; 0 without one."""
+    found = re.match(r"[\d,.]+", text)
+    return float(found[0].replace(",", "")) if found else 0.0
+
+
+def expect_rates(browser: Browser, retransmits: bool) -> None:
+    """Waits for rates above 0, sparklines with texts, and counters that grow."""
+    def shown() -> bool:
+        facts, lines = browser.facts(), sparklines(browser)
+        return all(number(facts.get(name, "")) > 0 and lines[name][1] >= 3 for name in _RATES[:4])
+    browser.wait("the rates", shown)
+    facts, lines = browser.facts(), sparklines(browser)
+    assert list(lines) == _RATES
+    for name in _RATES[:2]:
+        assert re.search(r"least [\d.]+ [kMG]bit/s, most [\d.]+ [kMG]bit/s, now [\d.]+ [kMG]bit/s$", lines[name][0]), lines[name]
+    for name in _RATES[2:4]:
+        assert re.search(r"least [\d,.]+, most [\d,.]+, now [\d,.]+$", lines[name][0]), lines[name]
+    assert facts["Retransmits/s"].startswith("0" if retransmits else "--"), facts
+    browser.wait("the growth of a counter", lambda: any(row["Name"] == "tx_messages" and number(row["Value"]) > 0 and number(row["Per second"]) > 0
+                                                        for row in browser.grid("Counters")))
+
+
+def test_rates_of_an_adapter(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    with guided.checker("VM-01", "VM-02") as checker:
+        checker.advance(20)
+        browser.open(bridge.page, "#/vms/VM-01/monitor")
+        expect_rates(browser, retransmits=False)  # what is polled has none
+        browser.go("#/connections/VM-01")
+        browser.wait("messages of a QP", lambda: any(number(row["Messages/s"]) > 0 for row in browser.grid("Connections")))
+        bridge.watches = True
+        browser.open(bridge.page, "#/vms/VM-01/monitor")
+        expect_rates(browser, retransmits=True)
+        browser.go("#/vms/VM-02/monitor")
+        expect_rates(browser, retransmits=True)  # the counters of the other host's daemon have them
+    assert browser.violations() == []

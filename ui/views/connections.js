@@ -1,9 +1,9 @@
 // Connections: which path each takes and why. First a summary by path and reason, then the QPs of one adapter by pages, as an
 // adapter may have tens of thousands of them.
-import { Daemon } from '../daemon.js';
+import { own_daemon } from '../daemon.js';
 import { html, nothing } from '../lit.js';
-import { Rates } from '../rates.js';
-import { rate } from '../format.js';
+import { message_rate, Rates, throughput, traffic_of } from '../rates.js';
+import { frequency, rate } from '../format.js';
 import { answer, button, section, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
@@ -36,9 +36,9 @@ const summary_columns = [
   { key: 'peers', title: W.peerHosts, value: (row) => [...row.peers].sort().join(', ') || '--' },
 ];
 
-// Of the host that serves this page. A daemon that is in no cluster has no name.
+// Of the host that serves this page.
 export const connections = (store, [adapter]) =>
-  connections_of(new Daemon(store, { name: '', self: true, alive: true }), adapter, (...rest) => to('connections', ...rest), title);
+  connections_of(own_daemon(store), adapter, (...rest) => to('connections', ...rest), title);
 
 // Of the host of `daemon`, or of one of its adapters. `to_part` makes addresses below this view's, `heading` its heading.
 export function connections_of(daemon, adapter, to_part, heading) {
@@ -67,7 +67,7 @@ function by_adapter(adapters, list, to_part) {
 let rates = new Rates();
 let rated = '';  // the host and adapter whose QPs `rates` has
 
-const qp_columns = (rate_of) => [
+const qp_columns = (bits_of, messages_of) => [
   { key: 'qpn', title: W.qpn, value: (qp) => qp.qpn, number: true },
   { key: 'type', title: W.type, value: (qp) => qp.type },
   { key: 'state', title: W.state, value: (qp) => qp.state },
@@ -77,7 +77,8 @@ const qp_columns = (rate_of) => [
   { key: 'local', title: W.localGid, value: (qp) => qp.local_gid || '--' },
   { key: 'remote', title: W.remoteGid, value: (qp) => qp.remote_gid || '--' },
   { key: 'remote_qpn', title: W.remoteQpn, value: (qp) => (qp.remote_gid ? qp.remote_qpn : '--'), number: true },
-  { key: 'rate', title: W.throughput, value: (qp) => rate_of(qp) ?? '', cell: (qp) => rate(rate_of(qp)), number: true },
+  { key: 'messages', title: W.messagesPerSecond, value: (qp) => messages_of(qp) ?? '', cell: (qp) => frequency(messages_of(qp)), number: true },
+  { key: 'rate', title: W.throughput, value: (qp) => bits_of(qp) ?? '', cell: (qp) => rate(bits_of(qp)), number: true },
   { key: 'retransmits', title: W.retransmits, value: (qp) => qp.retransmits, number: true },
 ];
 
@@ -94,8 +95,9 @@ function of_adapter(daemon, adapter, heading) {
     shown_path = '';
   }
   const detail = daemon.detail(`/v1/qps?adapter=${encodeURIComponent(adapter)}&path=${shown_path}&after=${starts.at(-1)}&limit=${kPage}`);
-  for (const qp of detail.value ?? []) rates.update(qp.qpn, qp.tx_bytes + qp.rx_bytes, detail.at_ms);
-  const grid = table(`qps/${name}`, qp_columns((qp) => rates.newest(qp.qpn)), { label: W.connections, key: (qp) => qp.qpn, empty: `${adapter} has no such QP.` });
+  for (const qp of detail.value ?? []) rates.update(qp.qpn, traffic_of(qp), detail.at_ms);
+  const columns = qp_columns((qp) => throughput(rates.newest(qp.qpn)), (qp) => message_rate(rates.newest(qp.qpn)));
+  const grid = table(`qps/${name}`, columns, { label: W.connections, key: (qp) => qp.qpn, empty: `${adapter} has no such QP.` });
   const go = (to_starts, path = shown_path) => {
     starts = to_starts;
     shown_path = path;

@@ -1,5 +1,5 @@
 // One VM: Summary with its adapter, and how to power it on.
-import { Daemon } from '../daemon.js';
+import { daemon_of, own_daemon } from '../daemon.js';
 import { html } from '../lit.js';
 import { edit_settings } from '../dialogs/edit_settings.js';
 import { cannot_migrate, migrate } from '../dialogs/migrate.js';
@@ -25,7 +25,7 @@ export function vm(store, name, [tab = 'summary']) {
   const shown = store.data.vms.find((each) => each.name === name);
   const adapter = store.data.adapters.find((each) => each.name === name);
   if (!shown && !adapter) return html`${title(name)}${box('warning', `The cluster has no VM ${name}.`)}`;
-  if (!shown) return html`${title(name)}${adapter_facts(adapter, adapter.rate)}${vm_monitor(store, adapter, store.cannot_act)}`;
+  if (!shown) return html`${title(name)}${adapter_facts(adapter, adapter.rate)}${vm_monitor(store, own_daemon(store), adapter)}`;
   const why = locked(store, shown);
   return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, html`
       ${button(W.editSettings, () => edit_settings(store, shown), why)}
@@ -38,14 +38,13 @@ export function vm(store, name, [tab = 'summary']) {
 
 function monitor(store, shown, adapter) {
   return html`${motion_part(store, shown)}
-    ${adapter ? vm_monitor(store, adapter, store.cannot_act)
-      : shown.adapter ? elsewhere(store, shown, (told, daemon) => vm_monitor(store, told, daemon.cannot_act)) : html`<p class="empty">The VM has no PVRDMA adapter.</p>`}`;
+    ${adapter ? vm_monitor(store, own_daemon(store), adapter)
+      : shown.adapter ? elsewhere(store, shown, (told, daemon) => vm_monitor(store, daemon, told)) : html`<p class="empty">The VM has no PVRDMA adapter.</p>`}`;
 }
 
 // What `draw` makes of the VM's adapter as the daemon of its host tells it, or why that is not known here.
 function elsewhere(store, shown, draw) {
-  const host = store.data.hosts.find((each) => each.name === shown.host) ?? { name: shown.host, self: false, alive: false };
-  const daemon = new Daemon(store, host);
+  const daemon = daemon_of(store, shown.host);
   if (daemon.trouble) return html`<p class="empty">${daemon.trouble}</p>`;
   const detail = daemon.detail(`/v1/adapters/${encodeURIComponent(shown.name)}`);
   return answer(detail, (told) => draw(told, daemon, detail.at_ms));

@@ -177,6 +177,7 @@ test('uplinks are all freed before one is assigned', () => {
 test('more edits than one request takes are not sent, and the sentence says so', async () => {
   const { store } = stage();
   const real = new Store(() => {});
+  real.data = { version: { features: ['batch'] } };
   const sent = window.fetch;
   let asked = 0;
   window.fetch = async () => { asked += 1; return new Response('{"changes": []}'); };
