@@ -1,6 +1,7 @@
 // The steps of the deployment guide, judged from the store: for each step a line with one cell a host.
 //
 // A cell has a state (yes, no, unknown), a text, and perhaps what mends it: a label and what its button runs.
+import { Daemon } from './daemon.js';
 import { edit_advanced } from './dialogs/advanced.js';
 import { edit_settings } from './dialogs/edit_settings.js';
 import { edit_firewall } from './dialogs/firewall.js';
@@ -78,11 +79,17 @@ function vms_ready(store, host) {
   return refused ? no(refused.power_on_refusal, W.editSettings, () => edit_settings(store, refused)) : yes(own.map((vm) => vm.name).join(', '));
 }
 
+// The host's adapters, as its own daemon tells them; none while that is not known here.
+function adapters_of(store, host) {
+  const daemon = new Daemon(store, host);
+  return (daemon.trouble ? undefined : daemon.adapters.value) ?? [];
+}
+
 function active(store, host) {
   const own = store.data.vms.filter((vm) => vm.host === host.name && vm.adapter);
   if (own.length === 0) return unknown('needs step 6');
   const states = own.map((vm) => {
-    const adapter = store.data.adapters.find((each) => each.name === vm.name);
+    const adapter = adapters_of(store, host).find((each) => each.name === vm.name);
     return { name: vm.name, text: adapter ? adapter.state : `powered ${vm.power}`, good: adapter ? adapter.state === 'active' : vm.power === 'on' };
   });
   const text = states.map((state) => `${state.name} ${state.text}`).join(', ');
@@ -96,7 +103,7 @@ function hca(store, host) {
 }
 
 function native(store, host) {
-  if (!host.self) return unknown(`only ${host.name} knows`);
-  const states = [...new Set(store.data.adapters.map((adapter) => adapter.native_endpoints))];
+  if (new Daemon(store, host).trouble) return unknown(`only ${host.name} knows`);
+  const states = [...new Set(adapters_of(store, host).map((adapter) => adapter.native_endpoints))];
   return states.includes('on') ? yes('on') : unknown(states.join('; ') || 'no adapter');
 }

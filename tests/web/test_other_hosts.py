@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from fleet.fleet import Fleet
 from web.bridge import Bridge
 from web.browser import Browser
+from web.monitor import FakeMonitor
 
 
 def test_another_hosts_views(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
@@ -32,6 +35,8 @@ def test_another_hosts_views(browser: Browser, guided: Fleet, bridge: Bridge) ->
         browser.go("#/hosts/esx-02/monitor/connections/VM-02")
         rows = browser.wait("the QPs", lambda: [row for row in browser.grid("Connections") if row["Path"] == "TCP"])
         assert {row["QPN"] for row in rows} == {str(path["qpn"]) for path in paths}
+        browser.go("#/home")
+        browser.wait("its VM's adapter", lambda: "VM-02 active" in browser.text("main") and "only esx-02 knows" not in browser.text("main"))
         browser.go("#/vms/VM-02/summary")
         browser.wait("the state", lambda: browser.facts().get("Adapter") == "active")
         adapter = guided[2].ctl("adapter", "get", "VM-02")
@@ -40,6 +45,22 @@ def test_another_hosts_views(browser: Browser, guided: Fleet, bridge: Bridge) ->
         browser.wait("its traffic", lambda: "messages" in browser.facts().get("TCP", ""))
         assert not browser.button("Capture").is_enabled()
     assert browser.violations() == []
+
+
+def test_a_motion_that_another_host_leads(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    two = guided[2]
+    with guided.checker("VM-01", "VM-02"), FakeMonitor(two, "VM-02"), ThreadPoolExecutor(1) as side:
+        browser.open(bridge.page, "#/vms/VM-02/monitor")
+        ended = side.submit(two.refusal, "vm", "migrate", "VM-02", "--to", "esx-01")
+        try:
+            browser.wait("its progress", lambda: browser.facts().get("Phase") == "waits for QEMU")
+            assert browser.text("main .detail h2") == "VM-02: esx-02 → esx-01"
+            assert not browser.button("Cancel motion").is_enabled() and "Only the page of esx-02 can cancel it." in browser.text("main")
+        finally:
+            two.ctl_text("vm", "migrate", "VM-02", "--cancel")
+        assert "VM-02" in ended.result()
+        browser.wait("it is over", lambda: "waits for QEMU" not in browser.text("main"))
+    browser.messages()  # the adapter was on esx-01 for a moment, and its counters were asked for
 
 
 def test_a_host_that_dies_is_missed_only_where_it_was_asked(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
@@ -53,6 +74,13 @@ def test_a_host_that_dies_is_missed_only_where_it_was_asked(browser: Browser, gu
         browser.wait("what this host knows", lambda: browser.facts().get("Connected") == "Yes")
         browser.go("#/vms/VM-02/summary")
         assert "esx-02 is not alive" in browser.text("main")
+        browser.go("#/hosts/esx-02/summary")
+        browser.click("Remove")
+        browser.click("Remove", "dialog")
+        browser.wait("the refusal", lambda: "host esx-02 is a member of the distributed switch DSwitch" in browser.refusal)
+        browser.click("Cancel", "dialog")
+        browser.go("#/hosts/esx-01/summary")
+        assert "Remove" not in browser.text("main")  # it is alive
         browser.go("#/topology")
         browser.wait("the drawing", lambda: browser.text("main h1") == "Topology")
         assert browser.text("main .alert-danger") == ""

@@ -2,7 +2,7 @@
 import { html } from '../lit.js';
 import { show } from '../dialog.js';
 import { W } from '../words.js';
-import { adapter_change, memory_fields, network_fields, new_adapter, options_of, reserved, values_of } from './vm_form.js';
+import { adapter_change, kFields, memory_fields, network_fields, new_adapter, options_of, reserved, values_of } from './vm_form.js';
 
 export function edit_settings(store, vm) {
   const path = `/v1/vms/${encodeURIComponent(vm.name)}`;
@@ -21,8 +21,8 @@ export function edit_settings(store, vm) {
     values: values_of(vm),
     body: (dialog) => html`${memory_fields(dialog)}${network_fields(dialog, store, vm.hardware_version, Boolean(vm.adapter))}`,
     edits: (values) => [...(removes(values) ? [{ method: 'DELETE', path: `${path}/adapter` }] : []),
-                        ...(changes(values) ? [{ method: 'PATCH', path, body: change(values) }] : []),
-                        ...(adds(values) ? [{ method: 'PUT', path: `${path}/adapter`, body: new_adapter(values) }] : [])],
+                        ...(changes(values) ? [{ method: 'PATCH', path, body: change(values), fields: kFields }] : []),
+                        ...(adds(values) ? [{ method: 'PUT', path: `${path}/adapter`, body: new_adapter(values), fields: kFields }] : [])],
     commands: (values) => [...(removes(values) ? [`pvrdmactl vm adapter remove ${vm.name}`] : []),
                            ...(changes(values) ? [`pvrdmactl vm set ${vm.name}${options_of(change(values))}`] : []),
                            ...(adds(values) ? [`pvrdmactl vm adapter add ${vm.name}${options_of(new_adapter(values))}`] : [])],

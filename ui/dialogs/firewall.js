@@ -2,6 +2,7 @@
 import { html, nothing } from '../lit.js';
 import { show } from '../dialog.js';
 import { lines, tick } from '../fields.js';
+import { holds } from '../networks.js';
 import { box } from '../parts.js';
 import { W } from '../words.js';
 
@@ -29,7 +30,7 @@ export function edit_firewall(store, host) {
       ${tick(dialog, 'enabled', 'pvrdma', { note: 'TCP 28250, in and out' })}
       ${tick(dialog, 'allow_all', W.allowAny)}
       ${lines(dialog, 'allowed', W.allowedIps, { disabled: dialog.values.allow_all, note: 'addresses and networks such as 10.0.0.0/24, one a line' })}
-      ${dialog.values.enabled ? nothing : warning(store, host)}`,
+      ${warning(store, host, dialog.values)}`,
     edits: (values) => {
       const { added, removed, flags } = changes(values);
       const networks = added.length + removed.length > 0;
@@ -47,7 +48,14 @@ export function edit_firewall(store, host) {
   });
 }
 
-function warning(store, host) {
-  const others = store.data.hosts.filter((each) => each.alive && each.name !== host.name && each.pvrdma_vmknic).length;
-  return others ? box('warning', `${host.name} then neither listens nor connects: it loses its connections with ${others} other ${others === 1 ? 'host' : 'hosts'}.`) : nothing;
+// Which other hosts this one loses.
+function warning(store, host, { enabled, allow_all: any, allowed }) {
+  const others = store.data.hosts.filter((each) => each.alive && each.name !== host.name && each.pvrdma_vmknic);
+  if (!enabled) {
+    return others.length ? box('warning', `${host.name} then neither listens nor connects: it loses its connections with ${others.length} other ${others.length === 1 ? 'host' : 'hosts'}.`) : nothing;
+  }
+  if (any) return nothing;
+  const address_of = (each) => each.vmks.find(({ name }) => name === each.pvrdma_vmknic)?.address ?? '';
+  const lost = others.filter((each) => !listed(allowed).some((network) => holds(network, address_of(each))));
+  return lost.length ? box('warning', `${host.name} then loses its connections with ${lost.map((each) => `${each.name} (${address_of(each)})`).join(', ')}: no allowed address is theirs.`) : nothing;
 }

@@ -23,6 +23,9 @@ export const values_of = (vm) => ({
   group: vm?.adapter?.group ?? '',
 });
 
+// The fields of members whose names differ.
+export const kFields = { portgroup: 'network', memory_reserved_mib: 'reserve' };
+
 export const memory_fields = (dialog) => html`
   ${text(dialog, 'memory_mib', `${W.memory} (MiB)`, { type: 'number', min: 1, max: 4294967295, required: true })}
   ${tick(dialog, 'reserve', W.reserveAll, { note: dialog.values.network && !dialog.values.reserve ? 'A VM with a PVRDMA adapter cannot be powered on without this.' : '' })}`;

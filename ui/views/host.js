@@ -1,7 +1,8 @@
 // One host: Summary, Monitor and Configure.
 import { html } from '../lit.js';
+import { remove_host } from '../dialogs/host.js';
 import { yes } from '../format.js';
-import { box, dot, facts, side_list, tabs, title } from '../parts.js';
+import { box, button, dot, facts, side_list, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
 import { monitor } from './host_monitor.js';
@@ -16,7 +17,7 @@ const system = { advanced: [W.advanced, advanced], firewall: [W.firewall, firewa
 export function host(store, name, [tab = 'summary', ...rest]) {
   const shown = store.data.hosts.find((each) => each.name === name);
   if (!shown) return html`${title(name)}${box('warning', `The cluster has no host ${name}.`)}`;
-  return html`${title(html`${dot(shown.alive, store.live)} ${name}`)}
+  return html`${title(html`${dot(shown.alive, store.live)} ${name}`, shown.alive ? undefined : button('Remove', () => remove_host(shown), store.cannot_edit))}
     ${tabs(name, [[W.summary, to('hosts', name, 'summary'), tab === 'summary'],
                   [W.monitor, to('hosts', name, 'monitor'), tab === 'monitor'], [W.configure, to('hosts', name, 'configure'), tab === 'configure']])}
     ${tab === 'configure' ? configure(store, shown, rest) : tab === 'monitor' ? monitor(store, shown, rest) : summary(store, shown)}`;

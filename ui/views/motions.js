@@ -1,4 +1,5 @@
 // Motions: VMs that move from this host to another one, and those that did.
+import { daemon_of, own_daemon } from '../daemon.js';
 import { html } from '../lit.js';
 import { cancel_motion } from '../dialogs/cancel_motion.js';
 import { bytes, dateAndTime, ms, percent } from '../format.js';
@@ -27,18 +28,33 @@ const moved = (motion) => (motion.state === 'done' ? motion.ram_bytes : motion.r
 
 const progress = (motion) => html`${bar(moved(motion), motion.ram_bytes)}${percent(moved(motion), motion.ram_bytes)}`;
 
-// What is known here of the VM's motion: the one under way, or else the newest one that began on this host.
+// What is known of the VM's motion: the one under way, or else the newest one that began on this host. The VM's host knows the one
+// under way, also if that is another host.
 export function motion_part(store, vm) {
-  return answer(store.detail(kPath), (list) => {
-    const motion = list.find((each) => (vm.motion ? each.id === vm.motion.id : each.vm === vm.name));
-    if (motion) return motion_detail(store, motion);
-    if (!vm.motion) return '';
-    return box('info', `${vm.host} leads this motion of ${vm.name} to ${vm.motion.to}, and knows its progress.`,
-               cancel_button(store, { vm: vm.name, from: vm.host, to: vm.motion.to }));
+  const list_of = (daemon, draw) => answer(daemon.detail(kPath), draw);
+  if (!vm.motion) {
+    return list_of(own_daemon(store), (list) => {
+      const newest = list.find((each) => each.vm === vm.name);
+      return newest ? motion_detail(store, newest) : '';
+    });
+  }
+  const leader = daemon_of(store, vm.host);
+  const unknown = (why) => box('info', `${vm.host} leads this motion of ${vm.name} to ${vm.motion.to}, and knows its progress. ${why}`.trim(),
+                               cancel_button(store, { vm: vm.name, from: vm.host, to: vm.motion.to }));
+  if (leader.trouble) return unknown(leader.trouble);
+  return list_of(leader, (list) => {
+    const motion = list.find((each) => each.id === vm.motion.id);
+    return motion ? motion_detail(store, motion) : unknown('');
   });
 }
 
-const cancel_button = (store, motion) => button('Cancel motion', () => cancel_motion(motion), store.cannot_edit);
+const cancel_button = (store, motion) => button('Cancel motion', () => cancel_motion(motion), store.cannot_edit || cannot_cancel(store, motion));
+
+// A motion is cancelled on the host that the VM leaves; anywhere if neither of its hosts is alive.
+function cannot_cancel(store, { from, to: target }) {
+  const { self, alive } = daemon_of(store, from);
+  return self || !(alive || daemon_of(store, target).alive) ? '' : `Only the page of ${from} can cancel it.`;
+}
 
 const since = (motion) => dateAndTime(Date.parse(motion.since));
 

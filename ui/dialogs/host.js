@@ -1,0 +1,16 @@
+// Removal of a host that is gone for good.
+import { html } from '../lit.js';
+import { show } from '../dialog.js';
+import { quoted } from '../format.js';
+
+export const remove_host = ({ name }) => show({
+  title: `Remove ${name}`,
+  target: 'cluster',
+  ok: 'Remove',
+  danger: true,
+  values: {},
+  body: () => html`<p>The cluster forgets the host ${name}, whose daemon is gone for good. It must have no VM and be in no distributed switch.</p>`,
+  edits: () => [{ method: 'DELETE', path: `/v1/hosts/${encodeURIComponent(name)}` }],
+  commands: () => [`pvrdmactl host delete ${quoted(name)}`],
+  done: () => { location.hash = '#/hosts'; },
+});
