@@ -14,6 +14,7 @@ import argparse
 import re
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ sys.path[:0] = [str(_TESTS / "web"), str(_TESTS / "cluster"), str(_TESTS / "vm")
 
 from fleet.certificates import Authority  # noqa: E402  (the path above comes first)
 from fleet.fleet import Fleet  # noqa: E402
+from fleet.host import Host  # noqa: E402
 from harness.daemon import REPOSITORY  # noqa: E402
 from states import STATES, State  # noqa: E402
 from test_access import DIALOGS, VIEWS, WIZARDS  # noqa: E402
@@ -31,12 +33,13 @@ from test_monitor import with_nic  # noqa: E402
 from test_views import with_device  # noqa: E402
 from web.bridge import Bridge  # noqa: E402
 from web.browser import Browser  # noqa: E402
+from web.monitor import FakeMonitor  # noqa: E402
 
 _MORE_VIEWS = ["#/hosts/esx-02/summary", *(f"#/hosts/esx-02/monitor/{page}" for page in ("budgets", "neighbours", "native", "connections/VM-02")),
               "#/hosts/esx-02/configure/rdma-adapters", "#/hosts/esx-01/monitor/connections", "#/vms/VM-02/summary", "#/events/vm/VM-01"]
 _SIZES = {"light": (1280, "light"), "dark": (1280, "dark"), "420": (420, "light")}
 _DOCS = {"readiness": ("#/home", ""), "physical_adapters": ("#/hosts/esx-01/configure/physical-adapters", ""), "vms": ("#/vms", ""),
-         "topology": ("#/topology", ""), "budgets": ("#/hosts/esx-01/monitor/budgets", ""),
+         "topology": ("#/topology", ""), "budgets": ("#/hosts/esx-01/monitor/budgets", ""), "firewall": ("#/hosts/esx-02/configure/firewall", "Edit"),
          "new_virtual_machine": ("#/vms", "New Virtual Machine")}  # last: a click leaves the pointer over the page
 
 
@@ -113,6 +116,23 @@ def _take_state(browser: Browser, bridge: Bridge, folder: Path, state: State) ->
     state.undo(browser)
 
 
+def _take_docs(browser: Browser, bridge: Bridge, host: Host) -> None:
+    folder = REPOSITORY / "docs" / "client"
+    browser.open(bridge.page)
+    browser.wait("both VMs are on", lambda: "VM-02 active" in browser.text("main"))
+    browser.go("#/vms")
+    browser.wait("the throughput", lambda: "bit/s" in browser.text("main"))
+    with FakeMonitor(host, "VM-01"), ThreadPoolExecutor(1) as side:
+        ended = side.submit(host.refusal, "vm", "migrate", "VM-01", "--to", "esx-02")
+        browser.go("#/motions")
+        browser.wait("it runs", lambda: browser.facts().get("State") == "runs")
+        _take(browser, folder, "#/motions", "", "motions")
+        host.ctl_text("vm", "migrate", "VM-01", "--cancel")
+        ended.result()
+    for name, (view, button) in _DOCS.items():
+        _take(browser, folder, view, button, name)
+
+
 def main() -> None:
     """Starts the fleet with traffic between its VMs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -130,12 +150,7 @@ def _run(arguments: argparse.Namespace, certificates: dict[str, Any]) -> None:
         with fleet.checker("VM-01", "VM-02") as checker, Bridge(fleet[1].api) as bridge:
             checker.advance(20)
             if arguments.docs:
-                browser.open(bridge.page)
-                browser.wait("both VMs are on", lambda: "VM-02 powered on" in browser.text("main"))
-                browser.go("#/vms")
-                browser.wait("the throughput", lambda: "bit/s" in browser.text("main"))
-                for name, (view, button) in _DOCS.items():
-                    _take(browser, REPOSITORY / "docs" / "client", view, button, name)
+                _take_docs(browser, bridge, fleet[1])
             else:
                 _everything(browser, bridge, arguments.only)
 

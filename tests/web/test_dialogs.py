@@ -204,7 +204,9 @@ def test_port_groups_and_firewall(browser: Browser, guided: Fleet, bridge: Bridg
     browser.click("Edit")
     browser.tick("allow_all", False)
     networks = ["10.77.0.0/24", *(f"192.0.2.{number}" for number in range(64))]  # more than a batch has edits
+    assert f"esx-02 then loses its connections with esx-01 ({one.address}): no allowed address is theirs." in browser.text("dialog .alert-warning")
     browser.type("allowed", Keys.ENTER.join(networks))
+    assert browser.text("dialog .alert-warning") == ""
     browser.ok()
     ruleset = one.ctl("host", "get", "esx-02")["ruleset"]
     assert (ruleset["allow_all"], ruleset["allowed"]) == (False, networks)
@@ -259,3 +261,60 @@ def test_the_dialogs_lines_are_commands_that_do_the_same(browser: Browser, guide
         assert (made["adapter"]["portgroup"], made["memory_reserved_mib"], made["host"]) == (PORTGROUP, 512, "esx-01")
     finally:
         guided[1].ctl_text("vm", "delete", "VM-42")
+
+
+# What people paste into a name's field.
+TYPED = {"markup": "<img src=x onerror=alert(1)>", "an end of a quote": "\"'><svg onload=alert(1)>", "control characters": "a\u0001b\u202ec\u001b[31m", "200 characters": "n" * 200}
+NAMED = {"New Distributed Switch": "#/networking", "New Distributed Port Group": f"#/networking/{SWITCH}", "New Virtual Machine": "#/vms"}
+_WIDE = """return [...document.querySelectorAll('dialog, dialog .alert, dialog .modal-body, dialog .commands')].filter((each) => each.scrollWidth > each.clientWidth)
+  .map((each) => `${each.className} ${each.scrollWidth} > ${each.clientWidth}`)"""
+
+
+@pytest.mark.parametrize("button", NAMED)
+def test_a_name_that_is_no_name_is_refused_at_its_field(browser: Browser, bridge: Bridge, button: str) -> None:
+    """It stays as it was typed, is shown as text, and does not widen the dialog."""
+    browser.open(bridge.page, NAMED[button])
+    browser.click(button)
+    for what, name in TYPED.items():
+        if what == "control characters":  # a keyboard has none, but the clipboard has
+            browser.run("const field = document.getElementById('field-name'); field.value = arguments[0]; field.dispatchEvent(new Event('input'))", name)
+        else:
+            browser.type("name", name)
+        browser.click("Next", "dialog")
+        browser.wait(f"the refusal of {what}", lambda: "1 to 64 letters" in browser.refusal)
+        assert browser.step == browser.text("dialog .wizard-steps li"), f"{what}: the first step"
+        assert browser.run("return [document.getElementById('refused-name').innerText, document.getElementById('field-name').value]") == [browser.refusal, name], what
+        assert browser.run("return document.querySelectorAll('dialog img, dialog .modal-body svg').length") == 0, what
+        assert browser.run(_WIDE) == [], what
+        browser.type("name", "Name")
+        browser.next()
+        browser.click("Back", "dialog")
+    browser.click("Cancel", "dialog")
+    assert [message for message in browser.messages() if "status of 400" not in message] == []
+
+
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.full), 360])
+def test_a_long_name_does_not_widen_the_page(browser: Browser, guided: Fleet, bridge: Bridge, width: int) -> None:
+    """In search, topology, recent tasks and the dialog: a name of 64 wide letters without a place to break."""
+    name = "W" * 64
+    guided.define_vm(name, 1)
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+    try:
+        browser.open(bridge.page, f"#/vms/{name}")
+        browser.click("Edit Settings")
+        browser.type("memory_mib", "640")
+        assert browser.run(_WIDE) == []
+        browser.ok()
+        browser.wait("the task", lambda: name in browser.text("footer.tasks") and "done" in browser.text("footer.tasks"))
+        for view in (f"#/vms/{name}", "#/vms", "#/topology", "#/home", "#/events"):
+            browser.visit(view)
+            assert browser.run("return document.documentElement.scrollWidth") <= width, view
+        browser.visit("#/topology")
+        assert name in browser.run("return document.querySelector('main svg').textContent")
+        browser.run("const field = document.getElementById('search'); field.value = 'wwww'; field.dispatchEvent(new Event('input'))")
+        browser.wait("it is found", lambda: name in browser.text(".results"))
+        assert browser.run("return document.documentElement.scrollWidth") <= width, "search"
+        assert browser.run("const place = document.querySelector('.results').getBoundingClientRect(); return [place.left >= 0, place.right <= innerWidth]") == [True, True]
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        guided[1].ctl_text("vm", "delete", name)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
-from fleet.fleet import Fleet
+from fleet.fleet import SWITCH, Fleet
 from fleet.until import until
+from test_access import VIEWS, WIZARDS
 from web.bridge import Bridge
 from web.browser import Browser
 
 API = "/v1/"
+LATER = re.compile("/v1/(batch|events|watch|faults|hosts/[^/]+/(adapters|budgets|cluster|events|paths|qps|version))\\b")  # an older daemon has none
+
+# Texts that a page shows when it draws a value that it does not expect.
+_UNEXPECTED = "return document.body.innerText.match(/\\b(undefined|NaN|null)\\b|\\[object [A-Z]/g) ?? []"
 
 
 @pytest.mark.parametrize("trouble", ["cut", "other", "silent"])
@@ -100,9 +108,12 @@ def test_an_inventory_that_is_too_large_is_asked_for_when_it_changes(browser: Br
     bridge.overlay = lambda path, answer: [vm | {"guest": "shown"} for vm in answer] if path == "/v1/vms" else answer
     browser.open(bridge.page, "#/networking")
     browser.grid("Distributed Switches")
+
+    def since_the_last() -> list[str]:
+        paths = [path for _, path in bridge.asked]
+        return paths[len(paths) - paths[::-1].index("/v1/dvs"):]
+    browser.wait("rounds of requests without it", lambda: since_the_last().count("/v1/version") > 2)
     bridge.asked.clear()
-    browser.wait("two rounds of requests", lambda: bridge.asked.count(("GET", "/v1/version")) > 2)
-    assert ("GET", "/v1/dvs") not in bridge.asked
     guided[1].ctl("dvs", "create", "Second")
     try:
         browser.wait("the switch", lambda: "Second" in [row["Name"] for row in browser.grid("Distributed Switches")])
@@ -121,3 +132,132 @@ def test_a_page_that_was_left_has_no_stream(browser: Browser, bridge: Bridge) ->
     until("it has left", lambda: bridge.streams, accept=lambda count: count == 0)
     browser.driver.back()
     until("it has a stream again", lambda: bridge.streams, accept=lambda count: count == 1)
+
+
+@pytest.mark.parametrize("slow_s", [1.0, pytest.param(3.0, marks=pytest.mark.full)])
+def test_a_daemon_that_answers_slowly(browser: Browser, guided: Fleet, bridge: Bridge, slow_s: float) -> None:
+    """Each answer is late. The page shows its data, and a dialog waits for its edit: it is made once, and nothing typed is lost."""
+    one = guided[1]
+    bridge.slow_s = slow_s
+    bridge.trouble = lambda path: "slow" if path.startswith(API) else ""
+    guided.define_vm("VM-45", 1)
+    try:
+        browser.open(bridge.page, "#/vms/VM-45")
+        assert browser.facts()["Memory"] == "512 MiB, 512 MiB reserved"
+        browser.click("Edit Settings")
+        browser.type("memory_mib", "7")
+        asked = bridge.asked.count(("GET", "/v1/version"))
+        browser.wait("answers come while somebody types", lambda: bridge.asked.count(("GET", "/v1/version")) > asked + 1)
+        browser.field("memory_mib").send_keys("68")
+        assert browser.run("return [document.getElementById('field-memory_mib').value, document.activeElement.id]") == ["768", "field-memory_mib"]
+        browser.button("OK", "dialog").click()
+        browser.settle()
+        assert not browser.button("OK", "dialog").is_enabled() and not browser.button("Cancel", "dialog").is_enabled()
+        browser.run("document.querySelector('dialog form').requestSubmit()")  # as Enter does
+        browser.wait("the dialog ends", lambda: not browser.run("return document.querySelector('dialog') !== null"))
+        assert bridge.asked.count(("PATCH", "/v1/vms/VM-45")) == 1
+        assert one.ctl("vm", "get", "VM-45")["memory_mib"] == 768
+        assert browser.facts()["Memory"] == "768 MiB, 768 MiB reserved", "the page is not behind its own edit"
+        assert "live" in browser.text("#live") and browser.text("main .alert-danger") == ""
+    finally:
+        browser.driver.get("about:blank")  # the page would ask for the VM
+        one.ctl_text("vm", "delete", "VM-45")
+
+
+def drawn(browser: Browser) -> None:
+    """Visits every view: each is drawn, and shows no value that the page does not expect."""
+    found = {}
+    for view in VIEWS:
+        browser.visit(view)
+        found[view] = [*browser.run(_UNEXPECTED), browser.text("main .alert-danger")]
+    assert {view: texts for view, texts in found.items() if any(texts)} == {}
+
+
+def older(path: str, answer: Any) -> Any:
+    """The answers of a daemon that has none of the features which a page may miss."""
+    if path == "/v1/version":
+        answer["features"] = ["web"]
+    return answer
+
+
+def test_an_older_daemon(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    """The page does not ask for what the daemon does not have. A wizard says why it does not go on, and one request still edits."""
+    bridge.overlay = older
+    bridge.trouble = lambda path: "absent" if LATER.match(path) else ""
+    browser.open(bridge.page)
+    drawn(browser)
+    assert [path for _, path in bridge.asked if LATER.match(path)] == []
+    assert "events" not in browser.text("nav.tree").lower().split()
+    for address, button, name in (("#/networking", "New Distributed Switch", "Second"), (f"#/networking/{SWITCH}", "New Distributed Port Group", "Second"),
+                                  ("#/vms", "New Virtual Machine", "VM-43")):
+        browser.visit(address)
+        browser.click(button)
+        WIZARDS[button](browser)
+        browser.click("Next", "dialog")
+        browser.wait("the refusal", lambda: browser.refusal)
+        assert browser.refusal.startswith("This daemon is older than its page") and browser.field("name").get_property("value") == name
+        assert browser.run("return document.querySelector('dialog .field-refusal')") is None, "no other name would help"
+        browser.click("Cancel", "dialog")
+    assert ("POST", "/v1/batch") not in bridge.asked
+    browser.visit("#/hosts/esx-02/configure/firewall")
+    browser.click("Edit")
+    browser.tick("enabled", False)
+    try:
+        browser.ok()
+        assert not guided[1].ctl("host", "get", "esx-02")["ruleset"]["enabled"]
+    finally:
+        guided[1].ctl_text("network", "firewall", "ruleset", "set", "-H", "esx-02", "-e", "true", "-r", "pvrdma")
+
+
+_NOVEL = {"kind": "novel", "parts": [1, {"a": None}], "markup": "<img src=x>"}
+
+
+def newer(path: str, answer: Any) -> Any:
+    """The answers of a daemon that says more: an unknown feature, members of every kind, and states without a word in this page."""
+    if path == "/v1/version":
+        answer["features"].append("time-travel")
+    for each in answer if isinstance(answer, list) else [answer]:
+        each["novel"] = _NOVEL
+    if path == "/v1/hosts":
+        for host in answer:
+            host["ruleset"]["novel"] = _NOVEL
+            host["vmnics"][0]["novel"] = _NOVEL
+            host["vmks"][0]["novel"] = _NOVEL
+    elif path == "/v1/dvs":
+        answer[0]["portgroups"][0]["novel"] = _NOVEL
+        answer[0]["members"][0]["novel"] = _NOVEL
+    elif path == "/v1/vms":
+        answer[0]["adapter"]["novel"] = _NOVEL
+        answer[1] |= {"power": "suspended", "adapter": answer[1]["adapter"] | {"protocol": "v3"}}
+    elif path == "/v1/adapters":
+        answer[0] |= {"state": "dreaming", "objects": answer[0]["objects"] | {"novel": 3}}
+    elif path == "/v1/cluster":
+        answer["tcp"]["novel"] = answer["store"]["novel"] = _NOVEL
+    return answer
+
+
+def test_a_newer_daemon(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    """What the page does not know does not disturb it, and its edits leave that alone."""
+    bridge.overlay = newer
+    browser.open(bridge.page)
+    drawn(browser)
+    assert browser.run("return document.querySelectorAll('main img').length") == 0
+    browser.visit("#/about")
+    assert "time-travel" in browser.facts()["Features"]
+    browser.visit("#/vms/VM-01")
+    assert browser.facts()["Adapter"] == "dreaming"
+    browser.click("Edit Settings")
+    browser.ok()
+    assert ("PATCH", "/v1/vms/VM-01") not in bridge.asked, "nothing was changed"
+    browser.visit("#/vms/VM-02")
+    browser.click("Edit Settings")
+    assert browser.field("protocol").find_element("css selector", "option:checked").text == "v3 (not offered)"
+    browser.click("Cancel", "dialog")
+    for address, button in (("#/networking", "New Distributed Switch"), (f"#/networking/{SWITCH}", "New Distributed Port Group"), ("#/vms", "New Virtual Machine")):
+        browser.visit(address)
+        browser.click(button)
+        WIZARDS[button](browser)
+        while browser.step != "Ready to complete":
+            browser.next()
+        assert browser.text("dialog table.changes")
+        browser.click("Cancel", "dialog")

@@ -21,6 +21,7 @@ from harness.block import Block
 
 _GUARD_S = 30.0
 _STREAMS = ("text/event-stream", "application/x-pcapng")
+NO_SUCH_PATH = "this API has no such path: see pvrdmad(8)"  # what a daemon says of a path that a later one has
 _LOOK_S = 0.5  # how often a stream looks for trouble
 
 
@@ -39,7 +40,8 @@ class _ToSocket(http.client.HTTPConnection):
 
 class Bridge(Block):
     """`overlay(path, answer)` returns the JSON to show in place of the daemon's. `trouble(path)` returns how a request fails:
-    "" it does not, "cut": the answer ends halfway, "silent": there is none until release(), "other": another program answers.
+    "" it does not, "cut": the answer ends halfway, "silent": there is none until behave(), "other": another program answers,
+    "slow": the answer comes after slow_s, "absent": the daemon has no such path.
     Events of /v1/watch have no overlay, but an inventory that one would change is told as too large to be told: then the page asks.
     """
 
@@ -48,6 +50,7 @@ class Bridge(Block):
         self.overlay: Callable[[str, Any], Any] = lambda _, answer: answer
         self.trouble: Callable[[str], str] = lambda _: ""
         self.asked: list[tuple[str, str]] = []  # method and path of every request
+        self.slow_s = 3.0
         self.watches = False  # whether the page learns that the daemon has /v1/watch
         self.streams = 0  # how many flow now
         self._released = threading.Event()
@@ -97,6 +100,9 @@ class Bridge(Block):
             self._released.wait(_GUARD_S)
             return
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        if trouble == "absent":
+            self._answer_absent(request)
+            return
         upstream = _ToSocket(self.api)
         try:
             passed = {name: value for name, value in request.headers.items() if name.lower() not in ("accept-encoding", "content-length")}
@@ -106,7 +112,8 @@ class Bridge(Block):
             if is_stream and trouble == "cut":
                 request.close_connection = True  # before the head
                 return
-            if is_stream and trouble == "":
+            if is_stream and trouble in ("", "slow"):
+                self._released.wait(self.slow_s if trouble else 0)
                 self._pass_stream(request, answer)
                 return
             status, data = answer.status, b"" if is_stream else answer.read()
@@ -115,6 +122,8 @@ class Bridge(Block):
             return
         finally:
             upstream.close()
+        if trouble == "slow":
+            self._released.wait(self.slow_s)
         if trouble == "other":
             data = b"<html>a router's login page</html>"
         elif answer.getheader("Content-Type", "").startswith("application/json"):
@@ -134,6 +143,16 @@ class Bridge(Block):
             request.wfile.write(data[:len(data) // 2] if trouble == "cut" else data)
         request.close_connection = True
 
+    def _answer_absent(self, request: http.server.BaseHTTPRequestHandler) -> None:
+        data = json.dumps({"error": NO_SUCH_PATH}).encode()
+        request.send_response(404)
+        request.send_header("Content-Type", "application/json")
+        request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        with suppress(OSError):  # the page has left
+            request.wfile.write(data)
+        request.close_connection = True
+
     def _pass_stream(self, request: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
         """Passes a stream on until either end leaves, or the API is in trouble."""
         request.send_response(200)
@@ -149,7 +168,7 @@ class Bridge(Block):
 
     def _copy_stream(self, request: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
         is_watch, rest = request.path.startswith("/v1/watch"), b""
-        while self.trouble(request.path) == "":
+        while self.trouble(request.path) in ("", "slow"):
             ready, _, _ = select.select([request.connection, answer], [], [], _LOOK_S)
             if request.connection in ready:
                 return  # the page has left: so does the daemon's watcher, of which there may be few
