@@ -99,6 +99,7 @@ void World::connect_all() {
 
 // Ends a connection and checks its remains. Its place is empty afterwards.
 void World::finish(std::size_t index) {
+  let_all_run();
   connections_[index]->finish(machines_.now());
   connections_[index].reset();
   ++tally_.connections_finished;
@@ -186,7 +187,9 @@ void World::audit_log() {
     audit.look();
     pass(random_.up_to(kRound));
     for (std::uint32_t i = 0; i < machines_.count(); ++i) {
-      if (is_on(i)) machines_.adapter(i).engine().stop_loans();  // as before a move's last look at the log
+      if (!is_on(i)) continue;
+      asked(i);
+      machines_.adapter(i).engine().stop_loans();  // as before a move's last look at the log
     }
     audit.check();
     poll_all();

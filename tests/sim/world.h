@@ -72,6 +72,11 @@ class World {
   virtual Instant guests_rest_until() const { return Instant::never(); }
   // Replaces the adapter of a VM that is on. For a moment no adapter holds its GIDs.
   virtual void replace(std::uint32_t index);
+  // The adapter's shard is about to be asked to do something, but not by the guest.
+  virtual void asked(std::uint32_t /*index*/) {}
+  // Lets each adapter have a turn now, in worlds where pass() may give it none. Only then does it flush all
+  // work requests of a QP that fails at once.
+  virtual void let_all_run() {}
   // A connection was made.
   virtual void connected(Connection& /*connection*/) {}
 

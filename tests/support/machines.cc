@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -18,6 +19,10 @@ std::vector<std::byte> save(const device::Adapter& adapter, Instant now) {
   state::Writer writer;
   adapter.save(writer, std::nullopt, now);
   return writer.finish();
+}
+
+void change(device::Adapter& adapter, vfio_user::MigrationState state) {
+  PVRDMA_CHECK(adapter.set_migration_state(state).error == 0, "the adapter may be stopped and go on");
 }
 
 }  // namespace
@@ -89,11 +94,35 @@ void Machines::replace_adapter(std::uint32_t index) {
   node.adapter = must(device::Adapter::create(adapter_config(index, options_), *node.port, clock_));
   node.port->attach(node.adapter->engine());
   node.bus->join(*node.adapter);
+  load(node, bytes);
+  node.adapter->resume();
+}
+
+void Machines::load(Node& node, std::span<const std::byte> bytes) {
   state::Reader reader(bytes);
   const device::PciState pci = must(node.adapter->load(reader, now()));
   PVRDMA_CHECK(pci == node.adapter->pci_state(std::nullopt), "the VMM has restored the PCI function");
-  PVRDMA_CHECK(save(*node.adapter, now()) == bytes, "a loaded adapter is the one that was saved");
-  node.adapter->resume();
+  PVRDMA_CHECK(std::ranges::equal(save(*node.adapter, now()), bytes),
+               "a loaded adapter is the one that was saved");
+}
+
+void Machines::take_away(std::uint32_t index) {
+  Node& node = nodes_[index];
+  change(*node.adapter, vfio_user::MigrationState::kStop);
+  node.away = save(*node.adapter, now());
+  node.bus->leave();
+  node.port->detach();
+  node.adapter.reset();
+  node.port.reset();
+}
+
+void Machines::bring_back(std::uint32_t index, fabric::Switch& fabric_switch) {
+  Node& node = nodes_[index];
+  place(index, fabric_switch);
+  node.bus->join(*node.adapter);
+  change(*node.adapter, vfio_user::MigrationState::kStop);
+  load(node, std::exchange(node.away, {}));
+  change(*node.adapter, vfio_user::MigrationState::kRunning);
 }
 
 void Machines::forget_device(std::uint32_t index) {

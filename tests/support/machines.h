@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/time.h"
@@ -80,6 +81,13 @@ class Machines {
   // the same bytes.
   void replace_adapter(std::uint32_t index);
 
+  // A move to another switch, in two halves. take_away() stops the adapter, saves it, and destroys it with
+  // its port, so nobody holds its GIDs. bring_back() makes another one on `fabric_switch` (borrowed), loads
+  // the saved bytes, and lets it run. In between, nobody may call the index's driver. Both end the test as
+  // replace_adapter() does.
+  void take_away(std::uint32_t index);
+  void bring_back(std::uint32_t index, fabric::Switch& fabric_switch);
+
   // The VM dies: its adapter loses its client at once. Objects made from its driver may still be destroyed
   // (each destroy command fails). Then forget_device() makes room for the next driver.
   void kill(std::uint32_t index) { nodes_[index].bus->kill(); }
@@ -107,7 +115,9 @@ class Machines {
     std::unique_ptr<device::Adapter> adapter;  // null: not placed
     std::unique_ptr<driver::Device> device;
     InProcessBus* bus = nullptr;  // owned by device
+    std::vector<std::byte> away;  // the adapter, between take_away() and bring_back()
   };
+  void load(Node& node, std::span<const std::byte> bytes);
   void fire_due();
 
   const MachineOptions options_;

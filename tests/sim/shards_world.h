@@ -1,0 +1,84 @@
+// ShardsWorld: VMs on one host with several shards. Messages between shards go through the real rings. Shards
+// sleep, wake each other and come late; VMs move to other shards while their guests go on. Thread: one.
+//
+// Shards that come late, adapters that stop and VMs that move must not be noticed by a guest. Other trouble
+// may end connections: these are told before (Connection::trouble()). How much may happen, Peace says.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/host_shards.h"
+#include "sim/world.h"
+#include "support/machines.h"
+
+namespace pvrdma::sim {
+
+enum class Peace : std::uint8_t {
+  kNone,       // everything happens
+  kNoTrouble,  // no connection may end, and no QP has a timer: a message or wake-up that is lost stops it
+  kNoLoss,     // besides, adapters stay and run: no message may be lost, which would cost a repetition
+};
+
+struct ShardsOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t shards = 2;
+  std::uint32_t vms = 3;
+  std::uint32_t connections = 4;
+  HardwareVersion hardware_version = HardwareVersion::k18;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
+  Peace peace = Peace::kNone;
+};
+
+// Members that World borrows.
+struct ShardsParts {
+  explicit ShardsParts(const ShardsOptions& options);
+
+  std::vector<std::uint32_t> shard_of;  // by VM
+  test::Machines machines;
+  HostShards host;
+};
+
+class ShardsWorld final : private ShardsParts, public World {
+ public:
+  explicit ShardsWorld(const ShardsOptions& options);
+  ~ShardsWorld() override;
+
+  struct ShardsTally {
+    std::uint64_t moved = 0;  // to another shard
+    std::uint64_t adapters_stopped = 0;
+    std::uint64_t loans_stopped = 0;  // times
+    std::uint64_t links_down = 0;
+    std::uint64_t gids_moved = 0;  // to another shard
+    HostShards::Tally rings;
+  };
+  ShardsTally shards_tally() const;
+
+ private:
+  void pass(Duration time) override;
+  void disturb(std::size_t index) override;
+  void calm_down() override;
+  test::ConnectOptions connect_options() override;
+  void replace(std::uint32_t index) override;
+  void asked(std::uint32_t index) override { host.wake(shard_of[index]); }
+  void let_all_run() override;
+
+  std::uint32_t any_shard() { return random_.below(host.count()); }
+  void start(std::uint32_t index);
+  void change_weather();
+  void fill_rings(std::size_t index, int side);
+  void stop_loans(std::size_t index, int side);
+  void stop_adapter(std::uint32_t index);
+  void take_link_down(std::uint32_t index, Duration time);
+  void make_trouble(std::size_t index, int side);
+  void lose(std::uint32_t index);
+  void swap_gids(std::uint32_t a, std::uint32_t b);
+  void verify_paths();
+  void verify_no_loss();
+
+  const Peace peace_;
+  std::vector<abi::Gid> gid_of_;
+  ShardsTally shards_tally_;
+};
+
+}  // namespace pvrdma::sim
