@@ -94,18 +94,19 @@ def test_changes_arrive_by_the_stream(browser: Browser, guided: Fleet, bridge: B
     browser.open(bridge.page, "#/about")
     assert "watch" in browser.facts()["Features"]
     browser.go("#/networking")
+    before = guided[1].ctl("dvs", "list")
+    bridge.overlay = lambda path, answer: before if path == "/v1/dvs" else answer  # only the stream knows the switch
     guided[1].ctl("dvs", "create", "Second")
     try:
         browser.wait("the switch", lambda: "Second" in [row["Name"] for row in browser.grid("Distributed Switches")])
     finally:
         guided[1].ctl_text("dvs", "delete", "Second")
     browser.wait("it has gone", lambda: "Second" not in [row["Name"] for row in browser.grid("Distributed Switches")])
-    assert ("GET", "/v1/watch") in bridge.asked and ("GET", "/v1/dvs") not in bridge.asked
 
 
 def test_an_inventory_that_is_too_large_is_asked_for_when_it_changes(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
     bridge.watches = True
-    bridge.overlay = lambda path, answer: [vm | {"guest": "shown"} for vm in answer] if path == "/v1/vms" else answer
+    bridge.overlay = lambda path, answer: None if path == "/v1/watch" else answer
     browser.open(bridge.page, "#/networking")
     browser.grid("Distributed Switches")
 

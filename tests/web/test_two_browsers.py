@@ -166,6 +166,7 @@ def test_an_edit_before_finish_is_shown_and_the_wizard_can_be_finished(browser: 
         assert [group["name"] for group in guided[1].ctl("dvs", "get", "Second")["portgroups"]] == ["Group-2"]
 
 
+@pytest.mark.full
 def test_a_name_that_is_taken_before_finish_is_mended_in_the_wizard(browser: Browser, other: Browser, guided: Fleet, bridge: Bridge) -> None:
     with without_switches(guided, "Second", "Third"):
         for each in (browser, other):

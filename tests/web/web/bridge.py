@@ -42,7 +42,8 @@ class Bridge(Block):
     """`overlay(path, answer)` returns the JSON to show in place of the daemon's. `trouble(path)` returns how a request fails:
     "" it does not, "cut": the answer ends halfway, "silent": there is none until behave(), "other": another program answers,
     "slow": the answer comes after slow_s, "absent": the daemon has no such path.
-    Events of /v1/watch have no overlay, but an inventory that one would change is told as too large to be told: then the page asks.
+    Of the events of /v1/watch only the inventory has an overlay, with that path. One that it changes is told as too large to be told:
+    then the page asks.
     """
 
     def __init__(self, api: Path) -> None:
@@ -186,6 +187,5 @@ class Bridge(Block):
         head, _, data = event.partition(b"\ndata: ")
         if head != b"event: inventory":
             return event
-        told = json.loads(data)
-        same = all(self.overlay(f"/v1/{name}", told[name]) == told[name] for name in ("hosts", "dvs", "vms"))
+        same = self.overlay("/v1/watch", json.loads(data)) == json.loads(data)
         return event if same else b'event: changed\ndata: {"what":"inventory"}'
