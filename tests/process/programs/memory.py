@@ -5,6 +5,7 @@ import errno
 import fcntl
 import mmap
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -366,28 +367,34 @@ def expect_refusal(pd: PD, address: int, code: int) -> None:
 
 def other_threads(pd: PD) -> None:
     """Stores of another thread are not lost while memory is registered and deregistered. The thread changes all bytes in one
-    long call, because verbs calls of pyverbs let no other thread of Python run. It comes to the registered half late."""
+    long call, because verbs calls of pyverbs let no other thread of Python run. It comes to the registered half late.
+
+    Registrations come at any moment of a round, but not back to back: the thread is stopped during each, and then hardly came on."""
     size = 64 << 20
     half = size // 2
     address = libc.mmap(0, size, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     contents = [bytes(half), bytes([42]) * half]  # memfrob(3) inverts some bits of each byte
     stop = threading.Event()
     rounds, registered, lost = 0, 0, 0
+    round_s = 0.0  # what the last round took
 
     def store() -> None:
-        nonlocal rounds, lost
+        nonlocal rounds, lost, round_s
         while not stop.is_set():
             rounds += 1
+            began = time.monotonic()
             libc.memfrob(address, size)
             if libc.memcmp(address + half, contents[rounds % 2], half) != 0:
                 lost += 1
                 ctypes.memmove(address + half, contents[rounds % 2], half)
+            round_s = time.monotonic() - began
 
     writer = threading.Thread(target=store)
     writer.start()
     while rounds < 12 or registered < 12:
         MR(pd, half, ACCESS, address=address + half).close()
         registered += 1
+        time.sleep(random.uniform(0, min(round_s, 1)))
     stop.set()
     writer.join()
     assert lost == 0, f"{lost} of {rounds} rounds, {registered} registrations"
