@@ -100,8 +100,7 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	@PVRDMA_SIM_SEEDS=500 build/apart/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
 	$(call say,sanitizers: test code in full)
-	@for preset in $(SANITIZED); do cmake --preset $$preset -DPVRDMA_WHOLE_TESTS=ON >/dev/null; $(MAKE) ctest-$$preset; \
-	  cmake -DPVRDMA_WHOLE_TESTS=OFF build/$$preset >/dev/null; done
+	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset WHOLE_TESTS=ON; done
 	@tools/testbed/build --suite trixie --suite bookworm --suite bullseye --suite forky
 	$(call say,process tests: many events under load)
 	@$(PYTEST) tests/process -m full
@@ -197,7 +196,7 @@ ctest-unsanitized:
 
 $(PRESETS:%=ctest-%): ctest-%:
 	$(call say,preset $*: build)
-	@cmake --preset $* >/dev/null
+	@cmake --preset $* -DPVRDMA_WHOLE_TESTS=$(or $(WHOLE_TESTS),OFF) >/dev/null
 	@cmake --build --preset $*
 	$(call say,preset $*: ctest)
 	@ctest --preset $* -j$(TEST_JOBS) --output-log build/ctest-$*.log

@@ -41,7 +41,7 @@ export class Daemon {
 
   // Takes the counters of one of its adapters into the history of rates. The store has its own daemon's there anyway.
   note(adapter, { verbs }, at_ms) {
-    if (this.self) return;
+    if (this.self || verbs === undefined) return;
     const rates = this.#store.rates.update(`${this.#key(adapter)}/verbs`, { ...traffic_of(verbs), retransmits: verbs.retransmits }, at_ms);
     this.#store.history.add(this.#key(adapter), rates, at_ms);
   }

@@ -25,14 +25,6 @@ const kOtherToken = 'The daemon has other tokens: this is neither the first line
 const kEditsMax = 64;  // of one request
 const kNoBatch = 'This daemon is older than its page and cannot try edits or make several at once: load the page again, or use pvrdmactl.';
 
-// Several edits as one, without what only dialogs use.
-async function batch(edits, more) {
-  if (edits.length > kEditsMax) {
-    throw new Refusal(`These are ${edits.length} edits, and at most ${kEditsMax} are made at once: nothing was changed. Choose less, and do the rest after it.`, 413);
-  }
-  return request('POST', '/v1/batch', { edits: edits.map(({ method, path, body }) => ({ method, path, body })), ...more });
-}
-
 export class Store {
   data = null;      // {version, hosts, dvs, vms, cluster, adapters}; null: nothing has arrived yet
   outside = '';     // why the daemon has no inventory: it is not a member of a cluster
@@ -174,9 +166,13 @@ export class Store {
     return this.#batch(edits, { dry_run: true });
   }
 
+  // Several edits as one, without what only dialogs use.
   async #batch(edits, more) {
     if (!this.has('batch')) throw new Refusal(kNoBatch, 0);
-    return batch(edits, more);
+    if (edits.length > kEditsMax) {
+      throw new Refusal(`These are ${edits.length} edits, and at most ${kEditsMax} are made at once: nothing was changed. Choose less, and do the rest after it.`, 413);
+    }
+    return request('POST', '/v1/batch', { edits: edits.map(({ method, path, body }) => ({ method, path, body })), ...more });
   }
 
   async #ask(wanted) {

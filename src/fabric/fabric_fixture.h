@@ -42,7 +42,7 @@ class RecordingTransport final : public transport::Transport {
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
   std::string trouble(transport::HostId host) const override {
-    return is_up(host) ? "" : "not connected now";
+    return is_up(host) ? "" : std::string(kNotConnected);
   }
   bool leaves(transport::SegmentId segment) const override { return linked.contains(segment); }
   void flush(Instant) override { ++flushes; }

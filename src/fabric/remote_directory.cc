@@ -76,7 +76,8 @@ std::optional<PathInfo> RemoteDirectory::path_to(const verbs::Gid& gid, const Tr
     const transport::Transport* const better = transports.find(it->second.kind);
     path.reason = better != nullptr ? better->trouble(host.id) : "this host's HCA is not used";
   }
-  const std::string trouble = transport != nullptr ? transport->trouble(host.id) : "not connected now";
+  const std::string trouble =
+      transport != nullptr ? transport->trouble(host.id) : std::string(transport::Transport::kNotConnected);
   if (!trouble.empty()) path.reason += ", " + trouble;
   return path;
 }

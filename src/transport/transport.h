@@ -233,6 +233,9 @@ class Transport {
   // access to that memory any more. Empty: all memory of the engine.
   virtual void take_back(const verbs::Engine& /*engine*/, std::span<const std::byte> /*memory*/) {}
 
+  // The clause of a path whose lanes are down.
+  static constexpr std::string_view kNotConnected = "not connected now";
+
   // Whether messages reach that other host now.
   virtual bool is_up(HostId host) const = 0;
   // Why they do not, or seem not to: one clause. Empty if they do, or if the transport cannot say.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from comparison import perftest
-from comparison.perftest import Metric, Unreadable
+from comparison.perftest import BANDWIDTH, LATENCY, RATE, Metric, Unreadable
 from comparison.report import Comparison
 from machine import BUILD, Machine, listens
 
@@ -131,24 +131,20 @@ CONTENDERS = (TWO_ADAPTERS, ONE_ADAPTER, _UCX_RC, _UCX_POSIX, _UCX_SYSV, _UCX_CM
 _GAINS = {"gain_over_shared_memory": (_UCX_POSIX, _UCX_SYSV, _UCX_CMA, _FI_SHM), "gain_over_tcp": (_FI_TCP, _TCP),
           "gain_over_one_adapter": (ONE_ADAPTER,)}
 
-_BANDWIDTH = (Metric("Gb/s", "BW average[Gb/sec]", more_is_better=True),)
-_RATE = (Metric("k messages/s", "MsgRate[Mpps]", more_is_better=True, factor=1e3),)
-_LATENCY = (Metric("us", "t_typical[usec]", more_is_better=False, label="typical"),
-            Metric("us", "t_avg[usec]", more_is_better=False, label="average"))
 
 LINES = (
-    Line("write_bw", "64 KiB writes", _BANDWIDTH, "ib_write_bw -s 65536 --report_gbits",
+    Line("write_bw", "64 KiB writes", BANDWIDTH, "ib_write_bw -s 65536 --report_gbits",
          {"perftest": 20_000, "ucx_rc": 5_000, "ucx_shm": 20_000}, "ucp_put_bw -s 65536", aim=90),
-    Line("write_rate", "8-byte writes", _RATE, "ib_write_bw -s 8 --report_gbits",
+    Line("write_rate", "8-byte writes", RATE, "ib_write_bw -s 8 --report_gbits",
          {"perftest": 200_000, "ucx_rc": 50_000, "ucx_shm": 1_000_000}, "ucp_put_bw -s 8"),
-    Line("write_lat", "an 8-byte write, one way", _LATENCY, "ib_write_lat -s 8",
+    Line("write_lat", "an 8-byte write, one way", LATENCY, "ib_write_lat -s 8",
          {"perftest": 2_000, "ucx_rc": 300, "ucx_shm": 3_000}, "ucp_put_lat -s 8"),
-    Line("read_lat", "an 8-byte read", _LATENCY, "ib_read_lat -s 8",
+    Line("read_lat", "an 8-byte read", LATENCY, "ib_read_lat -s 8",
          {"perftest": 20_000, "ucx_rc": 500, "ucx_shm": 1_000_000}, "ucp_get -s 8 -O 1", aim=1),
-    Line("send_lat", "an 8-byte send, one way", _LATENCY, "ib_send_lat -s 8",
+    Line("send_lat", "an 8-byte send, one way", LATENCY, "ib_send_lat -s 8",
          {"perftest": 2_000, "ucx_rc": 300, "ucx_shm": 3_000, "fi_shm": 1_000, "fi_tcp": 200}, "tag_lat -s 8"),
-    Line("send_lat_64k", "a 64 KiB send, one way", _LATENCY, "ib_send_lat -s 65536",
+    Line("send_lat_64k", "a 64 KiB send, one way", LATENCY, "ib_send_lat -s 65536",
          {"perftest": 500, "ucx_rc": 100, "ucx_shm": 500, "ucx_cma": 500, "fi_shm": 200, "fi_tcp": 50}, "tag_lat -s 65536",
          size=65536),
-    Line("send_lat_events", "an 8-byte send, one way, ends asleep", _LATENCY, "ib_send_lat -s 8 -e", {"perftest": 1_000, "tcp": 500}),
+    Line("send_lat_events", "an 8-byte send, one way, ends asleep", LATENCY, "ib_send_lat -s 8 -e", {"perftest": 1_000, "tcp": 500}),
 )

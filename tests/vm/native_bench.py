@@ -22,7 +22,7 @@ _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "tools")]
 
 from comparison import perftest  # noqa: E402  (the path above comes first)
-from comparison.perftest import Line, Metric  # noqa: E402
+from comparison.perftest import BANDWIDTH, LATENCY, Line, Metric  # noqa: E402
 from harness import cases  # noqa: E402
 from harness.cases import Case  # noqa: E402
 from harness.cluster import Cluster, Setup  # noqa: E402
@@ -32,9 +32,6 @@ from harness.vm import Vm  # noqa: E402
 _GID_INDEX = 1  # the index of the IPv4 address in each VM
 _OPTIONS = "-F -u 18"  # Soft-RoCE's time until it retransmits, long enough for a slow machine
 _TITLES = ("guest writes", "native writes", "two natives")
-_LATENCY = (Metric("us", "t_typical[usec]", more_is_better=False, label="typical"),
-            Metric("us", "t_avg[usec]", more_is_better=False, label="average"))
-_BANDWIDTH = (Metric("Gb/s", "BW average[Gb/sec]", more_is_better=True),)
 
 
 def _line(name: str, title: str, program: str, options: str, metrics: tuple[Metric, ...], iterations: int) -> Line:
@@ -42,9 +39,9 @@ def _line(name: str, title: str, program: str, options: str, metrics: tuple[Metr
 
 
 _LINES = (
-    _line("write_bw", "ib_write_bw 64 KiB, 1 QP", "ib_write_bw", "--report_gbits -s 65536", _BANDWIDTH, 400),
-    _line("write_bw_8qp", "ib_write_bw 64 KiB, 8 QPs", "ib_write_bw", "--report_gbits -s 65536 -q 8", _BANDWIDTH, 50),
-    _line("write_lat", "ib_write_lat 8 B", "ib_write_lat", "-s 8", _LATENCY, 500),
+    _line("write_bw", "ib_write_bw 64 KiB, 1 QP", "ib_write_bw", "--report_gbits -s 65536", BANDWIDTH, 400),
+    _line("write_bw_8qp", "ib_write_bw 64 KiB, 8 QPs", "ib_write_bw", "--report_gbits -s 65536 -q 8", BANDWIDTH, 50),
+    _line("write_lat", "ib_write_lat 8 B", "ib_write_lat", "-s 8", LATENCY, 500),
 )
 
 

@@ -20,7 +20,7 @@ _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "tools")]
 
 from comparison import perftest, report  # noqa: E402  (the path above comes first)
-from comparison.perftest import Metric, Unreadable  # noqa: E402
+from comparison.perftest import BANDWIDTH, LATENCY, Metric, Unreadable  # noqa: E402
 from comparison.report import Comparison  # noqa: E402
 from harness import cases, soft_roce  # noqa: E402
 from harness.cases import Case  # noqa: E402
@@ -35,9 +35,6 @@ _FAILURES = (AssertionError, GuestLost, GuestTimeout, Unreadable)
 _MEMORY_MIB = 1024
 _HOME = "/tmp/node"
 _USER = f"cd {_HOME} && {ENVIRONMENT} HOME={_HOME} XDG_RUNTIME_DIR={_HOME} setpriv --reuid=65534 --regid=65534 --clear-groups"
-_BANDWIDTH = (Metric("Gb/s", "BW average[Gb/sec]", more_is_better=True),)
-_LATENCY = (Metric("us", "t_typical[usec]", more_is_better=False, label="typical"),
-            Metric("us", "t_avg[usec]", more_is_better=False, label="average"))
 
 
 @dataclass(frozen=True)
@@ -66,10 +63,10 @@ _SOFT_ROCE = Contender("soft_roce", "Soft-RoCE", ("", ""), f"-d {soft_roce.DEVIC
 _CONTENDERS = (_ADAPTERS, _SOFT_ROCE)
 _COMPARISON = Comparison("ProcessVm", _CONTENDERS, _ADAPTERS, {"gain_over_soft_roce": (_SOFT_ROCE,)})
 _LINES = (
-    Line("write_bw", "64 KiB writes", _BANDWIDTH, "ib_write_bw -s 65536 --report_gbits", (5_000, 400)),
-    Line("write_lat", "an 8-byte write, one way", _LATENCY, "ib_write_lat -s 8", (1_000, 500)),
-    Line("read_lat", "an 8-byte read", _LATENCY, "ib_read_lat -s 8", (5_000, 500)),
-    Line("send_lat_events", "an 8-byte send, ends asleep", _LATENCY, "ib_send_lat -s 8 -e", (500, 500)),
+    Line("write_bw", "64 KiB writes", BANDWIDTH, "ib_write_bw -s 65536 --report_gbits", (5_000, 400)),
+    Line("write_lat", "an 8-byte write, one way", LATENCY, "ib_write_lat -s 8", (1_000, 500)),
+    Line("read_lat", "an 8-byte read", LATENCY, "ib_read_lat -s 8", (5_000, 500)),
+    Line("send_lat_events", "an 8-byte send, ends asleep", LATENCY, "ib_send_lat -s 8 -e", (500, 500)),
 )
 
 

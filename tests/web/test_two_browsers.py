@@ -75,6 +75,15 @@ def make_switch(browser: Browser, name: str) -> None:
     browser.finish()
 
 
+def come_to_the_last_step(browser: Browser) -> None:
+    """New Distributed Switch: Second with Group-2, of which Finish is left."""
+    browser.click("New Distributed Switch")
+    browser.type("name", "Second")
+    browser.next(2)
+    browser.type("group", "Group-2")
+    browser.next()
+
+
 def test_changes_of_different_members_are_both_kept(browser: Browser, other: Browser, guided: Fleet, bridge: Bridge) -> None:
     with defined(guided, VM, browser, other):
         for each in (browser, other):
@@ -145,11 +154,7 @@ def test_an_edit_before_finish_is_shown_and_the_wizard_can_be_finished(browser: 
     with without_switches(guided, "Second", "Third"):
         for each in (browser, other):
             each.open(bridge.page, "#/networking")
-        browser.click("New Distributed Switch")
-        browser.type("name", "Second")
-        browser.next(2)
-        browser.type("group", "Group-2")
-        browser.next()
+        come_to_the_last_step(browser)
         assert browser.step == "Ready to complete"
         make_switch(other, "Third")
         browser.click("Finish", "dialog")
@@ -171,11 +176,7 @@ def test_a_name_that_is_taken_before_finish_is_mended_in_the_wizard(browser: Bro
     with without_switches(guided, "Second", "Third"):
         for each in (browser, other):
             each.open(bridge.page, "#/networking")
-        browser.click("New Distributed Switch")
-        browser.type("name", "Second")
-        browser.next(2)
-        browser.type("group", "Group-2")
-        browser.next()
+        come_to_the_last_step(browser)
         make_switch(other, "Second")
         told = guided[1].refusal("dvs", "create", "Second").removeprefix("pvrdmactl: ")
         browser.click("Finish", "dialog")

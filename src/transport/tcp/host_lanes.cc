@@ -73,7 +73,7 @@ bool HostLanes::is_quiet() const {
 }
 
 std::string HostLanes::trouble() const {
-  if (!is_up()) return "not connected now";
+  if (!is_up()) return std::string(Transport::kNotConnected);
   return is_quiet() ? "nothing is heard from it now" : "";
 }
 

@@ -228,7 +228,7 @@ bool Tcp::is_up(HostId host) const {
 
 std::string Tcp::trouble(HostId host) const {
   const auto entry = impl_->hosts.find(host);
-  return entry != impl_->hosts.end() ? entry->second->trouble() : "not connected now";
+  return entry != impl_->hosts.end() ? entry->second->trouble() : std::string(kNotConnected);
 }
 
 void Tcp::flush(Instant now) {

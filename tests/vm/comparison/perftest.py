@@ -39,9 +39,9 @@ class Metric:
         return ours / theirs if self.more_is_better else theirs / ours
 
 
-_BANDWIDTH = (Metric("Gb/s", "BW average[Gb/sec]", more_is_better=True),)
-_RATE = (Metric("k messages/s", "MsgRate[Mpps]", more_is_better=True, factor=1e3),)
-_LATENCY = (Metric("us", "t_typical[usec]", more_is_better=False, label="typical"),
+BANDWIDTH = (Metric("Gb/s", "BW average[Gb/sec]", more_is_better=True),)
+RATE = (Metric("k messages/s", "MsgRate[Mpps]", more_is_better=True, factor=1e3),)
+LATENCY = (Metric("us", "t_typical[usec]", more_is_better=False, label="typical"),
             Metric("us", "t_avg[usec]", more_is_better=False, label="average"))
 
 
@@ -58,7 +58,7 @@ class Line:
 
 
 def _bandwidth(name: str, title: str, program: str, options: str, *iterations: int) -> Line:
-    return Line(name, title, program, f"--report_gbits {options}", _BANDWIDTH, iterations)  # type: ignore[arg-type]
+    return Line(name, title, program, f"--report_gbits {options}", BANDWIDTH, iterations)  # type: ignore[arg-type]
 
 
 LINES = (
@@ -67,11 +67,11 @@ LINES = (
     _bandwidth("write_bw_1m", "ib_write_bw 1 MiB", "ib_write_bw", "-s 1048576", 5_000, 10_000, 20),
     _bandwidth("send_bw", "ib_send_bw 64 KiB", "ib_send_bw", "-s 65536", 10_000, 50_000, 200),
     _bandwidth("read_bw", "ib_read_bw 64 KiB", "ib_read_bw", "-s 65536", 20_000, 100_000, 200),
-    Line("write_rate", "ib_write_bw 8 B", "ib_write_bw", "--report_gbits -s 8", _RATE, (20_000, 500_000, 5_000)),
-    Line("write_lat", "ib_write_lat 2 B", "ib_write_lat", "-s 2", _LATENCY, (10_000, 20_000, 500)),
-    Line("send_lat", "ib_send_lat 2 B", "ib_send_lat", "-s 2", _LATENCY, (5_000, 20_000, 500)),
-    Line("read_lat", "ib_read_lat 2 B", "ib_read_lat", "-s 2", _LATENCY, (10_000, 100_000, 1_000)),
-    Line("send_lat_events", "ib_send_lat -e 2 B", "ib_send_lat", "-s 2 -e", _LATENCY, (2_000, 5_000, 500)),
+    Line("write_rate", "ib_write_bw 8 B", "ib_write_bw", "--report_gbits -s 8", RATE, (20_000, 500_000, 5_000)),
+    Line("write_lat", "ib_write_lat 2 B", "ib_write_lat", "-s 2", LATENCY, (10_000, 20_000, 500)),
+    Line("send_lat", "ib_send_lat 2 B", "ib_send_lat", "-s 2", LATENCY, (5_000, 20_000, 500)),
+    Line("read_lat", "ib_read_lat 2 B", "ib_read_lat", "-s 2", LATENCY, (10_000, 100_000, 1_000)),
+    Line("send_lat_events", "ib_send_lat -e 2 B", "ib_send_lat", "-s 2 -e", LATENCY, (2_000, 5_000, 500)),
 )
 
 
