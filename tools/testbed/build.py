@@ -25,7 +25,7 @@ class Testbed:
     @property
     def kernel(self) -> Path:
         """The guest's Linux, for QEMU's -kernel."""
-        return self.image / "vmlinuz"
+        return self.image / "kernel"
 
     def archive(self, overlay: str) -> Path:
         """The cpio archive of an overlay ("base", "nvme", ...)."""
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
 def _image_key(root: Path, recipe: RootRecipe) -> str:
     scripts = [path for folder in (_HERE / "guest", initramfs.PROGRAM_SOURCES)
                for path in sorted(folder.iterdir()) if path.is_file()]
-    return cache.key_of(root.name, repr(recipe.overlays), _HERE / "initramfs.py", *scripts)
+    return cache.key_of(root.name, repr(recipe.overlays), _HERE / "initramfs.py", _HERE / "kernel_image.py", *scripts)
 
 
 def _pack(root: Path, recipe: RootRecipe, out: Path) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from testbed import rootexec
+from testbed import kernel_image, rootexec
 from testbed.recipes import Compiled, Overlay, RootRecipe
 
 _GUEST = Path(__file__).resolve().parent / "guest"
@@ -24,9 +24,9 @@ _INDICES = ("modules.dep", "modules.alias", "modules.symbols")
 
 
 def pack(root: Path, recipe: RootRecipe, out: Path) -> None:
-    """Writes `out`/NAME.cpio for each overlay of `recipe`, and `out`/vmlinuz."""
+    """Writes `out`/NAME.cpio for each overlay of `recipe`, and `out`/kernel."""
     modules = _Modules(root)
-    shutil.copyfile(_kernel(root, modules.release), out / "vmlinuz")
+    (out / "kernel").write_bytes(kernel_image.unpacked(_kernel(root, modules.release).read_bytes()))
     with tempfile.TemporaryDirectory(prefix="pvrdma-image-") as scratch:
         packed: set[Path] = set()  # modules and libraries of earlier archives
         for overlay in recipe.overlays:

@@ -30,7 +30,7 @@ def make_guest(machine: Machine) -> None:
     machine.shell(f"install -d -o libvirt-qemu {GUEST}")
     folder = machine.seen_from_outside(GUEST)
     testbed = ensure()
-    shutil.copy(testbed.kernel, folder / "vmlinuz")
+    shutil.copy(testbed.kernel, folder / "kernel")
     drivers = debroot.ensure(ROOTS[0]) / "usr/lib/modules" / testbed.kernel_release / "kernel/drivers"
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch)
@@ -46,4 +46,4 @@ def make_guest(machine: Machine) -> None:
 def boot_elements(name: str) -> str:
     """What a domain's <os> needs to boot it."""
     arguments = f"console=ttyS0 quiet no_timer_check tsc=reliable rdinit=/first pvrdma.name={name} pvrdma.ip=192.168.11.51/24"
-    return f"<kernel>{GUEST}/vmlinuz</kernel><initrd>{GUEST}/initrd</initrd><cmdline>{arguments}</cmdline>"
+    return f"<kernel>{GUEST}/kernel</kernel><initrd>{GUEST}/initrd</initrd><cmdline>{arguments}</cmdline>"

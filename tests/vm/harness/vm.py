@@ -413,8 +413,8 @@ class Vm:
         # On a busy host an emulated timer is late. Without these options the kernel may then panic while it boots
         # ("IO-APIC + timer doesn't work"), or, from 7.2 on, treat the TSC as unstable and change to the slow HPET.
         clock = ("no_timer_check", "tsc=reliable")
-        # The kernel's tests of its own ciphers take half a second of each boot.
-        arguments = ["console=ttyS0", "quiet", *clock, "cryptomgr.notests", f"pvrdma.name={spec.name}",
+        # The kernel's tests of its own ciphers take half a second of each boot, random addresses nearly one.
+        arguments = ["console=ttyS0", "quiet", *clock, "cryptomgr.notests", "nokaslr", f"pvrdma.name={spec.name}",
                      f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64"]
         if not spec.load_driver:
             arguments.append("pvrdma.driver=no")
