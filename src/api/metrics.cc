@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <initializer_list>
-#include <iterator>
 
 #include "api/metric_table.h"
 #include "base/check.h"
@@ -39,8 +38,8 @@ class Exposition {
         std::lower_bound(metrics_.begin(), metrics_.end(), name,
                          [](const MetricInfo& each, std::string_view wanted) { return each.name < wanted; });
     PVRDMA_CHECK(row != metrics_.end() && row->name == name, "a metric without a row");
-    fmt::format_to(std::back_inserter(samples_[static_cast<std::size_t>(row - metrics_.begin())]),
-                   "{}{} {}\n", name, label_set(*row, labels), value);
+    samples_[static_cast<std::size_t>(row - metrics_.begin())] +=
+        fmt::format("{}{} {}\n", name, label_set(*row, labels), value);
   }
   void group(const snapshots::CounterGroup& group, Values labels) {
     for (const auto& [name, value] : group.counters) {
@@ -58,8 +57,8 @@ class Exposition {
     for (std::size_t i = 0; i < metrics_.size(); ++i) {
       if (samples_[i].empty()) continue;
       const MetricInfo& row = metrics_[i];
-      fmt::format_to(std::back_inserter(all), "# HELP {} {}\n# TYPE {} {}\n{}", row.name, row.help, row.name,
-                     row.type == MetricType::kCounter ? "counter" : "gauge", samples_[i]);
+      all += fmt::format("# HELP {} {}\n# TYPE {} {}\n{}", row.name, row.help, row.name,
+                         row.type == MetricType::kCounter ? "counter" : "gauge", samples_[i]);
     }
     return all;
   }
@@ -72,7 +71,7 @@ class Exposition {
       PVRDMA_CHECK(!names.empty(), "a label without a name");
       const std::string_view name = names.substr(0, names.find(','));
       names.remove_prefix(std::min(name.size() + 1, names.size()));
-      fmt::format_to(std::back_inserter(set), "{}{}=\"{}\"", set.empty() ? "{" : ",", name, value);
+      set += fmt::format("{}{}=\"{}\"", set.empty() ? "{" : ",", name, value);
     }
     PVRDMA_CHECK(names.empty(), "a label without a value");
     return set.empty() ? set : set + "}";

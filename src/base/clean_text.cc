@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
-#include <iterator>
 
 namespace pvrdma {
 namespace {
@@ -55,16 +54,15 @@ Character first_character(std::string_view text) {
 std::string clean_text(std::string_view text, Newlines newlines) {
   std::string clean;
   clean.reserve(text.size());
-  const auto out = std::back_inserter(clean);
   while (!text.empty()) {
     const Character character = first_character(text);
     const std::size_t bytes = std::max<std::size_t>(character.bytes, 1);
     if (character.bytes == 0) {
-      fmt::format_to(out, "\\x{:02x}", static_cast<unsigned char>(text.front()));
+      clean += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
     } else if (is_unsafe(character.point) &&
                !(newlines == Newlines::kKept && (character.point == '\n' || character.point == '\t'))) {
       const auto number = static_cast<std::uint32_t>(character.point);
-      number > 0xffff ? fmt::format_to(out, "\\U{:08x}", number) : fmt::format_to(out, "\\u{:04x}", number);
+      clean += number > 0xffff ? fmt::format("\\U{:08x}", number) : fmt::format("\\u{:04x}", number);
     } else {
       clean.append(text.substr(0, bytes));
     }

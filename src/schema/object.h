@@ -13,6 +13,7 @@
 // Thread: descriptions are constants; the functions any thread.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -32,14 +33,18 @@ using Json = nlohmann::ordered_json;
 // The schemas that a description refers to, by name. They become OpenAPI's components/schemas.
 using Components = std::map<std::string, Json>;
 
-template <typename Owner, typename Value, typename Rule>
-struct Field {
+// What a description says of a member whatever its type is.
+struct Member {
   std::string_view name;
-  Value Owner::*member;
-  Rule rule;
   bool is_required = false;
   std::string_view example_value = {};  // written as in JSON (or TOML)
   std::string_view more = {};           // further members of its schema: R"("default": 2)"
+};
+
+template <typename Owner, typename Value, typename Rule>
+struct Field : Member {
+  Value Owner::*member;
+  Rule rule;
 
   constexpr Field required(std::string_view example = {}) const {
     Field field = *this;
@@ -99,29 +104,48 @@ void for_each_field(Each each) {
   std::apply([&](const auto&... field) { (each(field), ...); }, kObject<T>.fields);
 }
 
+// Whether `json` is an object. If not, that is recorded as a mistake.
+bool check_object(Reader& reader, const ParsedJson& json);
+
+// The value of a member of `json`, null if it is absent. A required member that is absent is recorded as a
+// mistake.
+const ParsedJson* value_of(Reader& reader, const ParsedJson& json, const Member& member, Unknown unknown);
+
+void set_member(Json& object, std::string_view name, Json value);
+
+// Collects the schema of an object, member by member.
+class ObjectSchema {
+ public:
+  void add(const Member& member, Json schema);
+  Json made(Unknown unknown) &&;
+
+ private:
+  Json properties_ = Json::object();
+  Json required_ = Json::array();
+};
+
+// {"$ref": ...} to the schema `name`.
+Json reference_to(std::string_view name);
+
 template <typename T>
 inline constexpr bool kIsOptional = false;
 template <typename T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
 template <Described T>
+inline constexpr auto kNames = std::apply(
+    [](const auto&... field) { return std::array<std::string_view, sizeof...(field)>{field.name...}; },
+    kObject<T>.fields);
+
+template <Described T>
 void read(Reader& reader, const ParsedJson& json, T& object) {
-  if (!json.is_object()) return reader.wrong(json, "an object", "has the wrong type: it takes an object");
-  constexpr bool kStrict = kObject<T>.unknown == Unknown::kRefused;
-  if constexpr (kStrict) {
-    std::vector<std::string> known;
-    for_each_field<T>([&](const auto& field) { known.emplace_back(field.name); });
-    reader.check_known(json, known);
-  }
+  if (!check_object(reader, json)) return;
+  if constexpr (kObject<T>.unknown == Unknown::kRefused) reader.check_known(json, kNames<T>);
   for_each_field<T>([&](const auto& field) {
-    if (reader.failed()) return;
-    const auto it = json.find(std::string(field.name));
-    if (it == json.end() || (it->is_null() && !kStrict)) {
-      if (field.is_required) reader.missing(field.name, field.example_value);
-      return;
-    }
+    const ParsedJson* const value = value_of(reader, json, field, kObject<T>.unknown);
+    if (value == nullptr) return;
     const Reader::Inside inside(reader, field.name);
-    field.rule.read(reader, *it, object.*field.member);
+    field.rule.read(reader, *value, object.*field.member);
   });
 }
 
@@ -129,7 +153,7 @@ template <Described T>
 Json to_json(const T& object) {
   Json json = Json::object();
   for_each_field<T>(
-      [&](const auto& field) { json[std::string(field.name)] = field.rule.write(object.*field.member); });
+      [&](const auto& field) { set_member(json, field.name, field.rule.write(object.*field.member)); });
   return json;
 }
 
@@ -138,23 +162,12 @@ template <Described T>
 Json schema_of(Components& components) {
   const std::string name(kObject<T>.name);
   if (!components.contains(name)) {
-    Json properties = Json::object();
-    Json required = Json::array();
     components[name];  // reserves the name: a member may refer to it
-    for_each_field<T>([&](const auto& field) {
-      Json schema = field.rule.schema(components);
-      if (!field.example_value.empty()) schema["example"] = Json::parse(field.example_value);
-      if (!field.more.empty()) schema.update(Json::parse("{" + std::string(field.more) + "}"));
-      properties[std::string(field.name)] = std::move(schema);
-      if (field.is_required) required.push_back(field.name);
-    });
-    Json object{{"type", "object"}};
-    if (kObject<T>.unknown == Unknown::kRefused) object["additionalProperties"] = false;
-    if (!required.empty()) object["required"] = std::move(required);
-    object["properties"] = std::move(properties);
-    components[name] = std::move(object);
+    ObjectSchema object;
+    for_each_field<T>([&](const auto& field) { object.add(field, field.rule.schema(components)); });
+    components[name] = std::move(object).made(kObject<T>.unknown);
   }
-  return {{"$ref", "#/components/schemas/" + name}};
+  return reference_to(name);
 }
 
 // JSON as it is sent and stored. Texts of devices, guests and other versions may not be valid UTF-8: invalid

@@ -57,7 +57,7 @@ void Reader::missing(std::string_view member, std::string_view example) {
       Mistake{.kind = Mistake::Kind::kMissing, .member = path_of(member), .example = std::string(example)};
 }
 
-void Reader::check_known(const ParsedJson& json, const std::vector<std::string>& known) {
+void Reader::check_known(const ParsedJson& json, std::span<const std::string_view> known) {
   if (failed()) return;
   Mistake mistake{.kind = Mistake::Kind::kUnknown};
   for (const auto& [name, value] : json.items()) {
@@ -65,7 +65,7 @@ void Reader::check_known(const ParsedJson& json, const std::vector<std::string>&
   }
   if (mistake.unknown.empty()) return;
   mistake.member = mistake.unknown.front();
-  for (const std::string& name : known) mistake.known.push_back(path_of(name));
+  for (const std::string_view name : known) mistake.known.push_back(path_of(name));
   mistake_ = std::move(mistake);
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,7 @@ class Reader {
   void wrong(const ParsedJson& value, std::string wants, std::string why);
   void missing(std::string_view member, std::string_view example);
   // Records a mistake if `json` has members that are not among `known`.
-  void check_known(const ParsedJson& json, const std::vector<std::string>& known);
+  void check_known(const ParsedJson& json, std::span<const std::string_view> known);
 
   // While an Inside lives, everything that is read belongs to the member `member` of the current object.
   class Inside {

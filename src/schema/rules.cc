@@ -18,13 +18,9 @@ tl::expected<T, std::string> parsed(const std::string& text, std::string why_not
 
 }  // namespace
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Json schema_named(Components& components, const char* name, Json schema) {
   components.try_emplace(name, std::move(schema));
-  return {{"$ref", fmt::format("#/components/schemas/{}", name)}};
+  return reference_to(name);
 }
 
 void FlagRule::read(Reader& reader, const ParsedJson& json, bool& out) const {
@@ -38,6 +34,18 @@ void ProbabilityRule::read(Reader& reader, const ParsedJson& json, std::uint32_t
   const bool usable = value == 0 || (value >= 1e-6 && value <= 1);
   if (!usable) return reader.wrong(json, "0, or a probability from 0.000001 to 1", "is not a probability");
   out = static_cast<std::uint32_t>(std::lround(value * 1e6));
+}
+
+Json FlagRule::schema(Components&) const {
+  return {{"type", "boolean"}};
+}
+
+Json ProbabilityRule::schema(Components&) const {
+  return {{"type", "number"}, {"minimum", 0}, {"maximum", 1}};
+}
+
+Json HexRule::schema(Components&) const {
+  return {{"type", "string"}, {"pattern", "^([0-9a-f]{2})*$"}};
 }
 
 std::optional<std::uint64_t> NumberRule::read_up_to(Reader& reader, const ParsedJson& json,
@@ -80,6 +88,42 @@ void HexRule::read_bytes(Reader& reader, const ParsedJson& json, std::span<std::
 
 Json HexRule::write(std::span<const std::uint8_t> bytes) const {
   return to_hex(bytes);
+}
+
+void wrong_word(Reader& reader, const ParsedJson& json, std::string_view noun,
+                std::span<const std::string_view> texts) {
+  reader.wrong(json, fmt::format("one of \"{}\"", fmt::join(texts, "\", \"")),
+               json.is_string() ? fmt::format("is not a {}: allowed are {}", noun, fmt::join(texts, ", "))
+                                : "has the wrong type: it takes a string in quotes");
+}
+
+Json schema_of_words(std::span<const std::string_view> texts) {
+  return {{"type", "string"}, {"enum", texts}};
+}
+
+Json nullable(Json schema) {
+  if (!schema.contains("$ref")) return schema;
+  return {{"allOf", Json::array({std::move(schema)})},
+          {"nullable", true}};  // other members beside a $ref are ignored
+}
+
+bool check_list(Reader& reader, const ParsedJson& json, std::size_t max) {
+  if (!json.is_array()) {
+    reader.wrong(json, "a list", "has the wrong type: it takes a list");
+    return false;
+  }
+  if (json.size() <= max) return true;
+  reader.wrong(json, fmt::format("a list of at most {}", max),
+               fmt::format("is too long: it takes at most {}", max));
+  return false;
+}
+
+Json schema_of_list(Json items) {
+  return {{"type", "array"}, {"items", std::move(items)}};
+}
+
+Json schema_of_map(Json values) {
+  return {{"type", "object"}, {"additionalProperties", std::move(values)}};
 }
 
 std::string why_no_name(const std::string& text) {

@@ -37,7 +37,7 @@ Json schema_named(Components& components, const char* name, Json schema);
 struct FlagRule {
   void read(Reader& reader, const ParsedJson& json, bool& out) const;
   Json write(bool value) const { return value; }
-  Json schema(Components&) const { return {{"type", "boolean"}}; }
+  Json schema(Components&) const;
 };
 
 struct NumberRule {
@@ -79,7 +79,7 @@ struct WholeRule {
 struct ProbabilityRule {
   void read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const;
   Json write(std::uint32_t ppm) const { return ppm / 1e6; }
-  Json schema(Components&) const { return {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}; }
+  Json schema(Components&) const;
 };
 
 // A text, and which texts are allowed.
@@ -101,7 +101,7 @@ struct HexRule {
     read_bytes(reader, json, out);
   }
   Json write(std::span<const std::uint8_t> bytes) const;
-  Json schema(Components&) const { return {{"type", "string"}, {"pattern", "^([0-9a-f]{2})*$"}}; }
+  Json schema(Components&) const;
 
  private:
   static void read_bytes(Reader& reader, const ParsedJson& json, std::span<std::uint8_t> out);
@@ -133,6 +133,11 @@ struct FormRule {
   Json schema(Components& components) const { return Form<T>::schema(components); }
 };
 
+// Records that `json` is none of the words `texts`. `noun` names the kind of word.
+void wrong_word(Reader& reader, const ParsedJson& json, std::string_view noun,
+                std::span<const std::string_view> texts);
+Json schema_of_words(std::span<const std::string_view> texts);
+
 // One of the words of an enumeration.
 template <Worded Enum>
 struct WordRule {
@@ -145,13 +150,10 @@ struct WordRule {
         return;
       }
     }
-    constexpr auto kTexts = texts_of<Enum>();
-    reader.wrong(json, fmt::format("one of \"{}\"", fmt::join(kTexts, "\", \"")),
-                 json.is_string() ? fmt::format("is not a {}: allowed are {}", noun, fmt::join(kTexts, ", "))
-                                  : "has the wrong type: it takes a string in quotes");
+    wrong_word(reader, json, noun, texts_of<Enum>());
   }
   Json write(Enum value) const { return to_text(value); }
-  Json schema(Components&) const { return {{"type", "string"}, {"enum", texts_of<Enum>()}}; }
+  Json schema(Components&) const { return schema_of_words(texts_of<Enum>()); }
 };
 
 template <Described T>
@@ -160,6 +162,9 @@ struct ObjectRule {
   Json write(const T& value) const { return to_json(value); }
   Json schema(Components& components) const { return schema_of<T>(components); }
 };
+
+// `schema`, which also allows null.
+Json nullable(Json schema);
 
 // An absent value is written as null.
 template <typename Rule>
@@ -175,13 +180,12 @@ struct OptionalRule {
   Json write(const std::optional<T>& value) const {
     return value ? rule.write(*value) : Json(nullptr);
   }
-  Json schema(Components& components) const {
-    Json schema = rule.schema(components);
-    if (!schema.contains("$ref")) return schema;
-    return {{"allOf", Json::array({std::move(schema)})},
-            {"nullable", true}};  // other members beside a $ref are ignored
-  }
+  Json schema(Components& components) const { return nullable(rule.schema(components)); }
 };
+
+// Whether `json` is a list of at most `max` values. If not, that is recorded as a mistake.
+bool check_list(Reader& reader, const ParsedJson& json, std::size_t max);
+Json schema_of_list(Json items);
 
 template <typename Rule>
 struct ListRule {
@@ -190,11 +194,7 @@ struct ListRule {
 
   template <typename T>
   void read(Reader& reader, const ParsedJson& json, std::vector<T>& out) const {
-    if (!json.is_array()) return reader.wrong(json, "a list", "has the wrong type: it takes a list");
-    if (json.size() > max) {
-      return reader.wrong(json, fmt::format("a list of at most {}", max),
-                          fmt::format("is too long: it takes at most {}", max));
-    }
+    if (!check_list(reader, json, max)) return;
     out.clear();
     for (std::size_t i = 0; i < json.size() && !reader.failed(); ++i) {
       const Reader::Inside inside(reader, std::to_string(i));
@@ -207,10 +207,10 @@ struct ListRule {
     for (const T& value : values) list.push_back(rule.write(value));
     return list;
   }
-  Json schema(Components& components) const {
-    return {{"type", "array"}, {"items", rule.schema(components)}};
-  }
+  Json schema(Components& components) const { return schema_of_list(rule.schema(components)); }
 };
+
+Json schema_of_map(Json values);
 
 // A map: an object whose member names are not listed in a description.
 template <typename Rule>
@@ -220,7 +220,7 @@ struct MapRule {
 
   template <typename T>
   void read(Reader& reader, const ParsedJson& json, std::map<std::string, T>& out) const {
-    if (!json.is_object()) return reader.wrong(json, "an object", "has the wrong type: it takes an object");
+    if (!check_object(reader, json)) return;
     out.clear();
     for (const auto& [name, value] : json.items()) {
       if (reader.failed()) return;
@@ -233,12 +233,10 @@ struct MapRule {
   template <typename T>
   Json write(const std::map<std::string, T>& values) const {
     Json object = Json::object();
-    for (const auto& [name, value] : values) object[name] = rule.write(value);
+    for (const auto& [name, value] : values) set_member(object, name, rule.write(value));
     return object;
   }
-  Json schema(Components& components) const {
-    return {{"type", "object"}, {"additionalProperties", rule.schema(components)}};
-  }
+  Json schema(Components& components) const { return schema_of_map(rule.schema(components)); }
 };
 
 // The rule for a type.
@@ -297,11 +295,11 @@ std::string text_of(const std::vector<T>& values) {
 
 template <typename Owner, typename Value>
 constexpr auto field(std::string_view name, Value Owner::*member) {
-  return Field<Owner, Value, typename RuleOf<Value>::Type>{name, member, {}};
+  return Field<Owner, Value, typename RuleOf<Value>::Type>{{name}, member, {}};
 }
 template <typename Owner, typename Value, typename Rule>
 constexpr auto field(std::string_view name, Value Owner::*member, Rule rule) {
-  return Field<Owner, Value, Rule>{name, member, rule};
+  return Field<Owner, Value, Rule>{{name}, member, rule};
 }
 
 // --- Texts and values that many objects use ---
@@ -323,7 +321,7 @@ struct Form<IpAddress> {
   static constexpr const char* kWants = "an IP address";
   static tl::expected<IpAddress, std::string> parse(const std::string& text);
   static std::string write(const IpAddress& address) { return address.to_string(); }
-  static Json schema(Components&) { return {{"type", "string"}}; }
+  static Json schema(Components& components) { return TextRule{}.schema(components); }
 };
 
 template <>
@@ -331,7 +329,7 @@ struct Form<IpNetwork> {
   static constexpr const char* kWants = "an IP network";
   static tl::expected<IpNetwork, std::string> parse(const std::string& text);
   static std::string write(const IpNetwork& network) { return network.to_string(); }
-  static Json schema(Components&) { return {{"type", "string"}}; }
+  static Json schema(Components& components) { return TextRule{}.schema(components); }
 };
 
 template <>
@@ -339,7 +337,7 @@ struct Form<LinkName> {
   static constexpr const char* kWants = "a RoCE link";
   static tl::expected<LinkName, std::string> parse(const std::string& text);
   static std::string write(const LinkName& link) { return link.to_string(); }
-  static Json schema(Components&) { return {{"type", "string"}}; }
+  static Json schema(Components& components) { return TextRule{}.schema(components); }
 };
 
 }  // namespace pvrdma::schema
