@@ -59,6 +59,7 @@ def test_libvirt_moves_a_domain_with_its_connections(fleet: Fleet) -> None:
     cases.run(_PINGPONG, one, three)
 
 
+@pytest.mark.full
 def test_no_page_is_stale(fleet: Fleet) -> None:
     """virsh is stopped when both QEMUs have the VM and neither runs it. Their memory is then compared."""
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]

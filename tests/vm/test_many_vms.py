@@ -14,7 +14,8 @@ from harness.programs import perftest, pingpong
 _FIRST_PORT = 18600
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(4, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("count", [3, 4])
 def test_all_pairs_at_once(own_cluster: ClusterFactory, count: int) -> None:
     cluster = own_cluster(vm_count=count)
     jobs = []

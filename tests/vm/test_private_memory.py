@@ -38,9 +38,10 @@ class _OneVm(Ensemble):
         self._start_vms(ensure(), [spec])
 
 
-@pytest.mark.parametrize(("backend", "trouble"), [("memory-backend-memfd,share=off", _COPIED),
-                                                  ("memory-backend-ram,share=off", _NOT_SHARED), ("", _NOT_SHARED)],
-                         ids=["memfd", "ram", "no-backend"])
+@pytest.mark.parametrize(("backend", "trouble"), [
+    pytest.param("memory-backend-memfd,share=off", _COPIED, id="memfd"),
+    pytest.param("memory-backend-ram,share=off", _NOT_SHARED, id="ram", marks=pytest.mark.full),
+    pytest.param("", _NOT_SHARED, id="no-backend")])
 def test_the_daemon_says_that_no_memory_is_shared(backend: str, trouble: str, request: pytest.FixtureRequest, logs: Path) -> None:
     with _OneVm(backend, logs / request.node.name.translate({ord("["): "-", ord("]"): None})) as ensemble:
         (vm,) = ensemble.vms
