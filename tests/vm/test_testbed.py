@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import re
 import socket
-from collections.abc import Iterator
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from harness import cases
 from harness.channel import Channel, GuestLost, GuestTimeout
 from harness.cluster import Cluster, Setup
 from harness.vm import GuestCommandFailed
-from testbed import ensure
+from testbed import ensure, kernel_image
 
 
 # The beginning of `uname -r` in each suite's guest. Debian's next release changes its kernel from time to time.
@@ -27,6 +31,33 @@ def bare(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     logs: Path = tmp_path_factory.mktemp("bare")
     with Cluster(Setup(suite=request.param), logs, with_adapters=False) as cluster:
         yield cluster
+
+
+def _zstd(data: bytes) -> bytes:
+    return subprocess.run(["zstd", "-c"], input=data, check=True, stdout=subprocess.PIPE).stdout
+
+
+def _bz_image(pack: Callable[[bytes], bytes], kernel: bytes) -> bytes:
+    """A kernel's image with two sectors of real-mode code after the boot sector, and some code before the packed kernel."""
+    payload = pack(kernel) + struct.pack("<I", len(kernel))
+    header = bytearray(3 * 512)
+    header[0x1f1] = 2
+    struct.pack_into("<II", header, 0x248, 100, len(payload))
+    return bytes(header) + bytes(100) + payload + b"and what follows it"
+
+
+_STARTS_UNPACKED = b"\x7fELF" + bytes(200) + struct.pack("<III4sQ", 4, 8, 18, b"Xen\0", 0x1000b20) + b"code"
+
+
+@pytest.mark.parametrize(("pack", "kernel", "unpacked"), [
+    pytest.param(lzma.compress, _STARTS_UNPACKED, True, id="xz"),
+    pytest.param(_zstd, _STARTS_UNPACKED, True, id="zstd"),
+    pytest.param(gzip.compress, _STARTS_UNPACKED, False, id="packed in another way"),
+    pytest.param(lzma.compress, b"\x7fELF" + bytes(200), False, id="without an entry for QEMU"),
+])
+def test_a_kernel_is_unpacked_if_qemu_can_start_it(pack: Callable[[bytes], bytes], kernel: bytes, unpacked: bool) -> None:
+    image = _bz_image(pack, kernel)
+    assert kernel_image.unpacked(image) == (kernel if unpacked else image)
 
 
 def test_vms_reach_each_other(bare: Cluster) -> None:
