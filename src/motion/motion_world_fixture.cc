@@ -330,6 +330,8 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
   }
   if (command == "query-version")
     return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
+  party.seen_waiting |= command == "query-status" && party.run_state == "inmigrate";
+  party.seen_whole |= command == "query-migrate" && party.run_state == "postmigrate";
   if (command == "query-status") return FakeQemu::returning({{"status", party.run_state}});
   if (command == "query-pci") return FakeQemu::returning(one_device());
   if (command == "query-chardev")
@@ -390,7 +392,7 @@ void MotionWorld::be_libvirt() {
   while (true) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     const std::lock_guard lock(mutex_);
-    if (step == 0 && !is_expected_) {
+    if (is_too_early(step)) {
       if (libvirt_is_done_) return;
       continue;
     }
@@ -401,6 +403,15 @@ void MotionWorld::be_libvirt() {
       return;
     }
   }
+}
+
+// Whether libvirt has to wait before it takes this step. A real libvirt needs far longer for the memory and
+// for its last steps than a daemon for a look at QEMU. A daemon that looks later costs the VM its
+// connections. That is no mishap of this world, so if there is none, libvirt waits for the looks.
+bool MotionWorld::is_too_early(int step) const {
+  if (step == 0) return !is_expected_;
+  if (!mishaps_.empty()) return false;
+  return (step == 4 && !of(Host::kDestination).seen_waiting) || (step == 6 && !of(Host::kSource).seen_whole);
 }
 
 // libvirt ends the domain on the destination and lets the VM run on the source again.

@@ -82,6 +82,8 @@ class MotionWorld {
     bool has_pages = false;
     bool qemu_runs = false;
     bool qemu_dead = false;
+    bool seen_waiting = false;  // its daemon has seen QEMU wait for the VM
+    bool seen_whole = false;    // its daemon has seen that QEMU gave the whole VM away
     std::string run_state;
     std::string migration;
     // The daemon's adapter ends; if libvirt leads, it outlives QEMU and is stopped.
@@ -107,6 +109,7 @@ class MotionWorld {
   std::optional<vmm::Json> answer(Host host, const std::string& command, const vmm::Json& arguments);
   std::optional<vmm::Json> migration_of(Host host);
   void be_libvirt();
+  bool is_too_early(int step) const;
   bool step_libvirt(int step);
   void keep_here();
   bool is_idle(Host host);
