@@ -103,8 +103,7 @@ Json schema_of_words(std::span<const std::string_view> texts) {
 
 Json nullable(Json schema) {
   if (!schema.contains("$ref")) return schema;
-  return {{"allOf", Json::array({std::move(schema)})},
-          {"nullable", true}};  // other members beside a $ref are ignored
+  return {{"allOf", Json::array({std::move(schema)})}, {"nullable", true}};
 }
 
 bool check_list(Reader& reader, const ParsedJson& json, std::size_t max) {

@@ -163,7 +163,8 @@ struct ObjectRule {
   Json schema(Components& components) const { return schema_of<T>(components); }
 };
 
-// `schema`, which also allows null.
+// The schema of a member that may be absent. One that is only a $ref is wrapped, because the members beside a
+// $ref are ignored.
 Json nullable(Json schema);
 
 // An absent value is written as null.
