@@ -22,6 +22,13 @@ void DialledLane::dial(const TcpPeer& peer, Instant now) {
   shared_.attention = true;
 }
 
+// A peer that enters again and again and lets nobody in is dialled as often as its entry share lets it enter.
+void DialledLane::dial_soon(Instant now) {
+  if (!peer_ || socket_ || redial_at_ <= now) return;
+  redial_at_ = now;
+  shared_.attention = true;
+}
+
 void DialledLane::rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   peer_.reset();
   redial_at_ = Instant::never();

@@ -60,6 +60,7 @@ void HostLanes::adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, I
     leaving_.push_back(std::move(old));
   }
   accepted_[index] = std::move(lane);
+  for (const auto& own : dialled_) own->dial_soon(now);
 }
 
 bool HostLanes::is_up() const {

@@ -334,6 +334,22 @@ TEST_F(TcpRawTest, RedialsFastAtFirstAndEachSecondLater) {
   EXPECT_LE(later, 11);
 }
 
+// After a restart the peer is back in the middle of a pause, and its VMs' connections wait for this host's
+// lanes.
+TEST_F(TcpRawTest, APeerThatComesBackIsDialledAtOnce) {
+  know_raw_peer();
+  world_.pass(3700);  // nobody listens: the next dial is 4550 ms after the first
+  RawListener listener(address_of(9));
+  RawPeer back = enter();
+  int dials = 0;
+  for (int i = 0; i < 100; ++i) {
+    world_.pass(1);
+    while (listener.turn_one_away()) ++dials;
+  }
+  EXPECT_GE(dials, 2);  // both lanes
+  EXPECT_LE(dials, 4);  // turned away, they pause again
+}
+
 TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
   // Reserved for documentation, so nobody has it.
   a_.settings().address = IpAddress::parse("192.0.2.77").value();
