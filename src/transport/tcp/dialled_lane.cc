@@ -22,7 +22,7 @@ void DialledLane::dial(const TcpPeer& peer, Instant now) {
   shared_.attention = true;
 }
 
-// A peer that enters again and again and lets nobody in is dialled as often as its entry share lets it enter.
+// A peer can cause this as often as it may enter (entry_shares.h).
 void DialledLane::dial_soon(Instant now) {
   if (!peer_ || socket_ || redial_at_ <= now) return;
   redial_at_ = now;

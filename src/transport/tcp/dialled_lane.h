@@ -30,7 +30,7 @@ class DialledLane final : private FrameSocket::User {
 
   // Ends an existing connection and dials the peer, again whenever the connection ends.
   void dial(const TcpPeer& peer, Instant now);
-  // Ends a pause between two dials: the peer is seen to run. Allocates nothing.
+  // Dials now instead of at the end of a pause, because the peer has shown that it runs. Allocates nothing.
   void dial_soon(Instant now);
   // Ends the connection and dials no more.
   void rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now);

@@ -34,9 +34,9 @@ class HostLanes {
   void configure(const std::optional<TcpPeer>& peer, std::string_view denied, bool anew, Instant now);
   void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
-  // adopt() takes over an admitted lane, closes an older one with the same number, and dials the host at once
-  // where a pause would go on: after a restart it is back before the pause ends. make_room() allocates
-  // what adopt() needs, so adopt() allocates nothing else.
+  // adopt() takes over an admitted lane and closes an older one with the same number. The host runs, so those
+  // dialled lanes that pause dial at once. make_room() allocates what adopt() needs, so adopt() allocates
+  // nothing else.
   void make_room(std::uint16_t lanes);
   void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 

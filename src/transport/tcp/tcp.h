@@ -8,10 +8,9 @@
 //
 // A signature for a TLS handshake takes up to milliseconds, so each turn does only one step of one handshake.
 //
-// A broken lane is dialled again with growing pauses (at most kRedialMax), or as soon as the peer's own lane
-// enters. Inbound::on_restored() then makes
-// the engines repeat unanswered requests. Nothing of a connection's payload is kept here: the engines
-// guarantee exactly-once (ADR 8).
+// A broken lane is dialled again with growing pauses (at most kRedialMax), or as soon as a lane of the peer
+// enters. Inbound::on_restored() then makes the engines repeat unanswered requests. Nothing of a connection's
+// payload is kept here: the engines guarantee exactly-once (ADR 8).
 //
 // Thread: shard-owned; create() before the loop runs.
 #pragma once

@@ -334,20 +334,41 @@ TEST_F(TcpRawTest, RedialsFastAtFirstAndEachSecondLater) {
   EXPECT_LE(later, 11);
 }
 
-// After a restart the peer is back in the middle of a pause, and its VMs' connections wait for this host's
-// lanes.
+// After a restart the peer is back in the middle of a pause, and connections of VMs wait for the lanes.
 TEST_F(TcpRawTest, APeerThatComesBackIsDialledAtOnce) {
   know_raw_peer();
   world_.pass(3700);  // nobody listens: the next dial is 4550 ms after the first
   RawListener listener(address_of(9));
-  RawPeer back = enter();
+  const RawPeer back = enter();
   int dials = 0;
   for (int i = 0; i < 100; ++i) {
     world_.pass(1);
     while (listener.turn_one_away()) ++dials;
   }
-  EXPECT_GE(dials, 2);  // both lanes
-  EXPECT_LE(dials, 4);  // turned away, they pause again
+  EXPECT_EQ(dials, 2) << "each lane once; turned away, it pauses again";
+}
+
+// Its share is 8 entries at once, and 8 in a second.
+TEST_F(TcpRawTest, APeerThatComesBackAgainAndAgainIsDialledNoOftenerThanItMayEnter) {
+  know_raw_peer();
+  RawListener listener(address_of(9));
+  const auto turn_away = [&] {
+    int count = 0;
+    while (listener.turn_one_away()) ++count;
+    return count;
+  };
+  world_.pass(5000);  // the pauses are a second now
+  turn_away();
+  int dials = 0;
+  for (int i = 0; i < 100; ++i) {
+    RawPeer knocks = RawPeer::dial(address_of(9), a_.address());
+    static_cast<void>(knocks.hello("esx9"));
+    static_cast<void>(knocks.next());  // Welcome, or Reject
+    world_.pass(10);
+    dials += turn_away();
+  }
+  EXPECT_GE(dials, 2 * 8);
+  EXPECT_LE(dials, 2 * (8 + 8 + 2)) << "and its own dials, one in a second";
 }
 
 TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
