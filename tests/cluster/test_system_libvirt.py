@@ -62,7 +62,7 @@ def test_a_domain_outlives_the_daemon(host: SystemHost) -> None:
     host.machine.run("systemctl", "restart", "pvrdmad")
     host.wait_for_power("VM-01", "on")
     host.checkpoint("VM-01", "libvirt-qemu")
-    assert host.virsh("domstate", "VM-01").strip() == "shut off"
+    until("libvirt has seen the end of its QEMU", lambda: host.virsh("domstate", "VM-01").strip(), accept=lambda state: state == "shut off")
     host.virsh("start", "VM-01")
     host.wait_for_power("VM-01", "on")
 
