@@ -41,6 +41,7 @@ class RecordingTransport final : public transport::Transport {
     record({place.engine, ' ', place.host, place.segment, place.shard}, 'd', traffic, payload);
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
+  bool is_stopping(transport::HostId host) const override { return stopping.contains(host); }
   std::string trouble(transport::HostId host) const override {
     return is_up(host) ? "" : std::string(kNotConnected);
   }
@@ -49,6 +50,7 @@ class RecordingTransport final : public transport::Transport {
 
   std::vector<Delivery> deliveries;
   std::set<transport::HostId> up;
+  std::set<transport::HostId> stopping;
   std::set<transport::SegmentId> linked;
   bool busy = false;
   int flushes = 0;

@@ -163,7 +163,7 @@ void Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanLi
 }
 
 bool Port::spares_retries(const verbs::Gid& peer, Instant now) const {
-  return has_just_come(now) || switch_.is_on_its_way(peer, now);
+  return has_just_come(now) || switch_.is_back_soon(peer, now);
 }
 
 bool Port::has_just_come(Instant now) const {

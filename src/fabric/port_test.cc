@@ -92,6 +92,27 @@ TEST_F(PortTest, SparesRetriesOfAnotherHostsVmOnItsWay) {
   EXPECT_FALSE(a_.port.spares_retries(gid(3), now_));
 }
 
+// Its live records stay while it restarts. When they are gone, the view has no path to it.
+TEST_F(PortTest, SparesRetriesWhileAnotherHostsDaemonRestarts) {
+  RecordingTransport tcp(PathKind::kTcp);
+  transports_.use(tcp);
+  const transport::HostId other(7);
+  View view{.hosts = {{.id = other, .name = "esx-07", .path = PathKind::kTcp, .reason = {}}},
+            .gids = {{{}, gid(3), other, false}}};
+  switch_.set_view(view);
+  EXPECT_FALSE(a_.port.spares_retries(gid(3), now_)) << "a network that fails costs retries";
+  tcp.stopping = {other};
+  EXPECT_TRUE(a_.port.spares_retries(gid(3), now_));
+  EXPECT_FALSE(a_.port.spares_retries(gid(4), now_)) << "nobody's";
+  tcp.up = {other};
+  EXPECT_FALSE(a_.port.spares_retries(gid(3), now_));
+  tcp.up.clear();
+  view.hosts[0].path = PathKind::kNone;
+  switch_.set_view(view);
+  EXPECT_FALSE(a_.port.spares_retries(gid(3), now_)) << "it does not come back";
+  transports_.drop(PathKind::kTcp);
+}
+
 TEST_F(PortTest, SendsByADetourWhileThereIsOne) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
   RecordingTransport other(PathKind::kLocal);

@@ -144,11 +144,12 @@ const std::string* Switch::lost_to(const Port& port, const verbs::Gid& gid) cons
   return is_bound(port, gid) && !holds(port, gid) ? remote_.holder_name(gid) : nullptr;
 }
 
-bool Switch::is_on_its_way(const verbs::Gid& gid, Instant now) const {
+bool Switch::is_back_soon(const verbs::Gid& gid, Instant now) const {
   if (const auto it = holders_.find(gid); it != holders_.end() && !it->second.is_lost)
     return it->second.port->is_stopped();
   if (const auto sibling = sibling_holder(gid)) return sibling->reach == HostGids::Reach::kStopped;
-  if (remote_.find(gid)) return remote_.is_moving(gid);
+  if (const auto found = remote_.find(gid))
+    return remote_.is_moving(gid) || (found->kind != PathKind::kNone && transports_.is_stopping(found->host));
   const auto departed = departed_.find(gid);
   return departed != departed_.end() && now < departed->second;
 }

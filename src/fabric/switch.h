@@ -153,8 +153,9 @@ class Switch {
   // Does nothing unless the port has it bound. Each bind needs one unbind.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
-  // Whether the GID's VM is moving, here or between other hosts, or is stopped for that.
-  bool is_on_its_way(const verbs::Gid& gid, Instant now) const;
+  // Whether the GID's VM is silent for a while only: it is moving, here or between other hosts, or is stopped
+  // for that; or its host's daemon has stopped and is expected back, because the view still has a path there.
+  bool is_back_soon(const verbs::Gid& gid, Instant now) const;
   // The port's GIDs now belong to another host, whose news may come later.
   void note_departure(const Port& port);
   void changed() { generation_.fetch_add(1, std::memory_order_release); }

@@ -37,6 +37,14 @@ class Transports {
     });
   }
 
+  // Whether the host's daemon has said that it stops, and no transport reaches the host since.
+  bool is_stopping(transport::HostId host) const {
+    return !is_up(host) &&
+           std::any_of(by_kind_.begin(), by_kind_.end(), [host](const transport::Transport* transport) {
+             return transport != nullptr && transport->is_stopping(host);
+           });
+  }
+
   template <typename Visit>
   void each(Visit visit) const {
     for (transport::Transport* transport : by_kind_) {

@@ -238,6 +238,9 @@ class Transport {
 
   // Whether messages reach that other host now.
   virtual bool is_up(HostId host) const = 0;
+  // Whether the host's daemon said that it stops, and has not been up since. Nothing says whether another one
+  // will follow: a daemon that restarts does not know.
+  virtual bool is_stopping(HostId /*host*/) const { return false; }
   // Why they do not, or seem not to: one clause. Empty if they do, or if the transport cannot say.
   virtual std::string trouble(HostId /*host*/) const { return {}; }
 

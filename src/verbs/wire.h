@@ -47,7 +47,7 @@ class Wire {
   virtual void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) = 0;
 
   // Whether answers of `peer` may be late because its VM or this one is moving to another host or is paused
-  // for it. A time limit then costs no retry.
+  // for it, or because its host's daemon restarts. A time limit then costs no retry.
   virtual bool spares_retries(const Gid& /*peer*/, Instant /*now*/) const { return false; }
 
   // When stop() returns, no path reads or writes memory of this VM for the connection any more; when

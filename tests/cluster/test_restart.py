@@ -61,6 +61,17 @@ def test_restart_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> None:
     _connections_work(fleet)
 
 
+def test_a_slow_restart_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> None:
+    """VM-01's QP gives up after 8 time limits of 0.27 s, unless it knows that the daemon comes back."""
+    fleet, services = served
+    with under_way({"VM-01": (programs.exactly_once_load(""), fleet.vms["VM-02"], fleet.vms["VM-01"])}) as loads:
+        wait_until_they_flow(loads, lambda: _bytes_moved(fleet))
+        with services[1].slow_start(2.5):
+            _restart(fleet, services[1])
+        wait_until_they_flow(loads, lambda: _bytes_moved(fleet))
+    _connections_work(fleet)
+
+
 @pytest.mark.full
 def test_a_native_endpoint_does_not_notice(own_fleet: Fleet) -> None:
     own_fleet.follow_the_guide()

@@ -31,6 +31,7 @@ void DialledLane::dial_soon(Instant now) {
 
 void DialledLane::rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   peer_.reset();
+  peer_stops_ = false;
   redial_at_ = Instant::never();
   trouble_.clear();
   if (socket_) socket_->close(reason, sentence, now);
@@ -53,6 +54,7 @@ bool DialledLane::send(SegmentId segment, const verbs::Datagram& datagram, const
 DialledLane::News DialledLane::turn(Instant now) {
   if (socket_ && socket_->broken()) {
     const std::unique_ptr<FrameSocket> ended = std::move(socket_);
+    peer_stops_ |= ended->peer_stops();
     if (peer_ && redial_at_ == Instant::never()) failed(ended->trouble(), now);
   }
   if (!socket_ && now >= redial_at_) try_dial(now);
@@ -149,6 +151,7 @@ void DialledLane::on_welcome(const wire::Welcome& welcome, Instant now) {
     ++reconnects_;
   }
   was_up_ = true;
+  peer_stops_ = false;
   shared_.attention = true;
 }
 

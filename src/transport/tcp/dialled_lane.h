@@ -36,6 +36,8 @@ class DialledLane final : private FrameSocket::User {
   void rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   bool is_up() const { return socket_ != nullptr && socket_->is_up(); }
+  // Whether the peer's daemon said that it stops, and no connection has come up since.
+  bool peer_stops() const { return peer_stops_; }
   bool is_quiet() const { return socket_ != nullptr && socket_->is_quiet(); }
   // Why it is down: one clause. Empty while it is up or dials for the first time.
   const std::string& trouble() const { return trouble_; }
@@ -72,6 +74,7 @@ class DialledLane final : private FrameSocket::User {
   Duration pause_ = kRedialFirst;
   Instant up_since_ = Instant::never();
   bool was_up_ = false;
+  bool peer_stops_ = false;
   News news_;
   std::string trouble_;
   std::uint64_t reconnects_ = 0;

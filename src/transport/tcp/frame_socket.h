@@ -83,6 +83,8 @@ class FrameSocket final : private shard::FdHandler {
   const std::string& trouble() const { return trouble_; }
   // Whether one of the two hosts ended it on purpose.
   bool ended_in_order() const { return in_order_; }
+  // Whether the peer ended it because its daemon stops.
+  bool peer_stops() const { return peer_stops_; }
   const Stream& stream() const { return *stream_; }
 
   // Sends Hello or Welcome.
@@ -177,6 +179,7 @@ class FrameSocket final : private shard::FdHandler {
   bool watched_ = false;
   bool unsecured_ = false;  // in shared_.unsecured
   bool in_order_ = false;
+  bool peer_stops_ = false;
   std::string trouble_;
 
   Instant started_{};

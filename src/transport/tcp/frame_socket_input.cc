@@ -172,6 +172,7 @@ FrameSocket::Step FrameSocket::take_frame(Instant now) {
   if (std::holds_alternative<wire::Ping>(body)) return Step::kMore;
   if (const auto* goodbye = std::get_if<wire::Goodbye>(&body)) {
     in_order_ = is_in_order(goodbye->reason);
+    peer_stops_ = goodbye->reason == wire::GoodbyeReason::kStopping;
     drop(fmt::format("the peer closed it: {}", goodbye->sentence.view()));
     return Step::kBlocked;
   }

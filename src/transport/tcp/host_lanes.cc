@@ -67,6 +67,11 @@ bool HostLanes::is_up() const {
   return std::any_of(dialled_.begin(), dialled_.end(), [](const auto& lane) { return lane->is_up(); });
 }
 
+bool HostLanes::is_stopping() const {
+  return !is_up() &&
+         std::any_of(dialled_.begin(), dialled_.end(), [](const auto& lane) { return lane->peer_stops(); });
+}
+
 // No dialled lane hears anything. Dialled lanes are enough, because their answers come back on them.
 bool HostLanes::is_quiet() const {
   return is_up() && std::all_of(dialled_.begin(), dialled_.end(),

@@ -41,6 +41,7 @@ class HostLanes {
   void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 
   bool is_up() const;
+  bool is_stopping() const;  // Transport::is_stopping()
   // Why messages do not reach the host now: one clause. Empty if they do.
   std::string trouble() const;
   TcpPeerState state() const;

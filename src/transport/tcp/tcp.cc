@@ -226,6 +226,11 @@ bool Tcp::is_up(HostId host) const {
   return entry != impl_->hosts.end() && entry->second->is_up();
 }
 
+bool Tcp::is_stopping(HostId host) const {
+  const auto entry = impl_->hosts.find(host);
+  return entry != impl_->hosts.end() && entry->second->is_stopping();
+}
+
 std::string Tcp::trouble(HostId host) const {
   const auto entry = impl_->hosts.find(host);
   return entry != impl_->hosts.end() ? entry->second->trouble() : std::string(kNotConnected);

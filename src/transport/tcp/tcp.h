@@ -104,6 +104,7 @@ class Tcp final : public Transport {
   void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
+  bool is_stopping(HostId host) const override;
   std::string trouble(HostId host) const override;
   void flush(Instant now) override;
 

@@ -327,6 +327,42 @@ TEST_P(TcpPairTest, APeerThatMovesIsDialledThere) {
   ASSERT_TRUE(world_.wait([&] { return b_.messages.size() == 1; }));
 }
 
+TEST_P(TcpPairTest, KnowsOfAPeerWhoseDaemonStopsUntilItIsBack) {
+  Host c(world_, 3, options("esx3"));
+  std::unique_ptr<Host> d;
+  const auto start = [&] {
+    d = std::make_unique<Host>(world_, 4, options("esx4"));
+    d->add_peer(c.as_peer());
+    d->apply();
+    ASSERT_TRUE(world_.wait([&] { return c.all_up(HostId(4)) && d->all_up(c.id()); }));
+  };
+  const auto is_stopping = [&] { return world_.on_shard([&] { return c.tcp().is_stopping(HostId(4)); }); };
+  c.add_peer({.id = HostId(4), .name = "esx4", .address = address_of(4), .port = kTestPort});
+  c.apply();
+  EXPECT_FALSE(is_stopping()) << "it has never run";
+  start();
+  EXPECT_FALSE(is_stopping());
+
+  EXPECT_GE(cut_connections_to(d->address()), 3);
+  ASSERT_TRUE(world_.wait([&] { return !c.tcp().is_up(HostId(4)); }));
+  EXPECT_FALSE(is_stopping()) << "the network failed";
+  ASSERT_TRUE(world_.wait([&] { return c.all_up(HostId(4)); }));
+
+  d.reset();
+  ASSERT_TRUE(world_.wait([&] { return !c.tcp().is_up(HostId(4)); }));
+  EXPECT_TRUE(is_stopping());
+  world_.pass(5000);
+  EXPECT_TRUE(is_stopping()) << "however often it is dialled in vain";
+  start();
+  EXPECT_FALSE(is_stopping());
+
+  d.reset();
+  ASSERT_TRUE(world_.wait([&] { return !c.tcp().is_up(HostId(4)); }));
+  c.settings().peers.clear();
+  c.apply();
+  EXPECT_FALSE(is_stopping()) << "no peer any more";
+}
+
 TEST_P(TcpPairTest, CanBeDestroyedInAnyState) {
   for (int turns = 0; turns < 30; ++turns) {
     Host c(world_, 3, options("esx3"));

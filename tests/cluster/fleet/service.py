@@ -9,6 +9,8 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness import process
@@ -69,6 +71,19 @@ class Service:
         done = self._systemctl(verb, *options, self._unit)
         assert done.returncode == 0, f"systemctl {verb}: {done.stdout}{done.stderr}\n{process.tail(self._log)}"
 
+    @contextmanager
+    def slow_start(self, seconds: float) -> Iterator[None]:
+        """Each start takes so much longer, as on a busy machine."""
+        unit = self._folder / "config" / "systemd" / "user" / self._unit
+        before = unit.read_text(encoding="utf-8")
+        unit.write_text(f"{before}ExecStartPre=sleep {seconds}\n", encoding="utf-8")
+        self._reload()
+        try:
+            yield
+        finally:
+            unit.write_text(before, encoding="utf-8")
+            self._reload()
+
     def kill(self) -> None:
         """kill -9 of the service's process."""
         self._inside("kill", "-KILL", self.show("MainPID"))
@@ -76,6 +91,10 @@ class Service:
     def show(self, what: str) -> str:
         """A property of the service."""
         return self._systemctl("show", "--property", what, "--value", self._unit).stdout.strip()
+
+    def _reload(self) -> None:
+        done = self._systemctl("daemon-reload")
+        assert done.returncode == 0, f"systemctl daemon-reload: {done.stdout}{done.stderr}"
 
     def _systemctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._inside("systemctl", "--user", *arguments)
