@@ -15,9 +15,10 @@ export const section = (text) => html`<h2 class="section-title">${text}</h2>`;
 export const box = (kind, sentence, action = nothing) => html`<div class="alert alert-${kind} static"><div class="alert-items">
   <div class="alert-item"><span class="alert-text">${sentence}</span>${action}</div></div></div>`;
 
-// A button; when it cannot be used, `why` says so beside it.
-export const button = (label, run, why = '') => html`<span class="action">
-  <button type="button" class="btn btn-outline btn-sm" ?disabled=${why !== ''} @click=${run}>${label}</button>
+// A button; when it cannot be used, `why` says so beside it. `off` without a reason is for what the page says already, for
+// example beside the button before.
+export const button = (label, run, why = '', off = why !== '') => html`<span class="action">
+  <button type="button" class="btn btn-outline btn-sm" ?disabled=${off} @click=${run}>${label}</button>
   ${why ? html`<span class="reason">${why}</span>` : nothing}</span>`;
 
 // Names and values.

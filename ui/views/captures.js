@@ -35,12 +35,12 @@ function draw_running(store, list) {
   const grid = table('captures', running, { label: 'Running on this host', key: (capture) => capture.id, empty: 'No capture runs.' });
   const chosen = grid.chosen(list);
   return grid.draw(list, html`${button(W.capture, () => new_capture(store), store.cannot_act_on_adapters)}
-    ${chosen ? button(`End capture ${chosen.id}`, () => end_capture(chosen), store.cannot_act && ' ') : ''}`);
+    ${chosen ? button(`End capture ${chosen.id}`, () => end_capture(chosen), '', store.cannot_act !== '') : ''}`);
 }
 
 function draw_files() {
   const grid = table('capture-files', files, { label: 'Files of this page', key: (file) => file.id, empty: 'Files stay here until they are discarded or the page is left.' });
   const chosen = grid.chosen(recordings);
-  return grid.draw(recordings, chosen ? html`${button('Save', () => chosen.save(), chosen.bytes ? '' : ' ')}
-    ${button('Stop', () => { chosen.stop(); Table.changed(); }, chosen.state === 'runs' ? '' : ' ')}${button('Discard', () => discard_file(chosen))}` : '');
+  return grid.draw(recordings, chosen ? html`${button('Save', () => chosen.save(), '', !chosen.bytes)}
+    ${button('Stop', () => { chosen.stop(); Table.changed(); }, '', chosen.state !== 'runs')}${button('Discard', () => discard_file(chosen))}` : '');
 }

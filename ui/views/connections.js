@@ -118,6 +118,6 @@ function pages_of(list, go) {
   if (starts.length === 1 && (list?.length ?? 0) < kPage) return nothing;
   const first = (starts.length - 1) * kPage + 1;
   const here = list === undefined ? 'Loading…' : list.length === 0 ? 'No more' : `${first} to ${first + list.length - 1}, by QPN`;
-  return html`${button('Previous page', () => go(starts.slice(0, -1)), starts.length === 1 ? ' ' : '')}
-    ${button('Next page', () => go([...starts, list.at(-1).qpn]), (list?.length ?? 0) < kPage ? ' ' : '')} <span class="reason">${here}</span>`;
+  return html`${button('Previous page', () => go(starts.slice(0, -1)), '', starts.length === 1)}
+    ${button('Next page', () => go([...starts, list.at(-1).qpn]), '', (list?.length ?? 0) < kPage)} <span class="reason">${here}</span>`;
 }

@@ -31,8 +31,8 @@ export function faults(store) {
       const grid = table('faults', columns, { label: W.faults, key: (fault) => fault.id, empty: 'No fault is injected.' });
       const chosen = grid.chosen(list);
       return grid.draw(list, html`${button(W.injectFaults, () => inject_faults(store), store.cannot_act_on_adapters)}
-        ${chosen ? html`${button(`Remove fault ${chosen.id}`, () => remove_fault(chosen), store.cannot_act && ' ')}
-          ${button('Remove all', () => remove_fault(), store.cannot_act && ' ')}` : ''}`);
+        ${chosen ? html`${button(`Remove fault ${chosen.id}`, () => remove_fault(chosen), '', store.cannot_act !== '')}
+          ${button('Remove all', () => remove_fault(), '', store.cannot_act !== '')}` : ''}`);
     })}`;
 }
 

@@ -27,11 +27,12 @@ export function vm(store, name, [tab = 'summary']) {
   if (!shown && !adapter) return html`${title(name)}${box('warning', `The cluster has no VM ${name}.`)}`;
   if (!shown) return html`${title(name)}${adapter_facts(adapter, adapter.rate)}${vm_monitor(store, own_daemon(store), adapter)}`;
   const why = locked(store, shown);
+  const newest = shown.hardware_version >= kNewest ? 'It has the newest version.' : '';
   return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, html`
       ${button(W.editSettings, () => edit_settings(store, shown), why)}
-      ${button(W.upgrade, () => upgrade_vm(shown), why && ' ' || (shown.hardware_version >= kNewest ? 'It has the newest version.' : ''))}
+      ${button(W.upgrade, () => upgrade_vm(shown), why ? '' : newest, why !== '' || newest !== '')}
       ${button(W.migrate, () => migrate(store, shown), cannot_migrate(store, shown))}
-      ${button('Remove', () => remove_vm(shown), why && ' ')}`)}
+      ${button('Remove', () => remove_vm(shown), '', why !== '')}`)}
     ${tabs(name, Object.entries(pages).map(([key, [label]]) => [label, to('vms', name, key), tab === key]))}
     ${Object.hasOwn(pages, tab) ? pages[tab][1](store, shown, adapter) : box('warning', `A VM has no page ${tab}.`)}`;
 }
