@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.fleet import SWITCH
+from fleet.fleet import PORTGROUP, SWITCH
 from test_migrate import FAILED, RUNS
 from web.browser import Browser
 
@@ -71,6 +71,14 @@ def _refuse(browser: Browser) -> None:
     browser.wait("the refusal", lambda: browser.refusal)
 
 
+def _remove_hosts(browser: Browser) -> None:
+    browser.click("Add and Manage Hosts")
+    browser.run("document.getElementById('field-task-remove').click()")
+    browser.next()
+    browser.tick("esx-02:chosen", True)
+    browser.next()
+
+
 def _measure(browser: Browser) -> None:
     browser.click("Measure")
     browser.ok("Measure")
@@ -93,6 +101,15 @@ STATES = [
       for name, view in (("home", "#/home"), ("summary", "#/vms/VM-02/summary"))),
     *(State(f"vm_off_{button}", "#/vms/VM-01", act=_opener(button), undo=_close, tells=_vm("VM-01", power="off"))
       for button in ("Edit Settings", "Upgrade VM Compatibility", "Remove")),
+    *(State(name, view, act=_opener(button), undo=_close, tells=tells) for name, view, button, tells in (
+        ("remove_switch", f"#/networking/{SWITCH}", "Remove", {}),
+        ("remove_port_group", f"#/networking/{SWITCH}/configure/port-groups", f"Remove {PORTGROUP}", {}),
+        ("remove_vmkernel_adapter", "#/hosts/esx-01/configure/vmkernel-adapters", "Remove vmk2", {}),
+        ("remove_host", "#/hosts/esx-02", "Remove", _DEAD),
+        ("remove_fault", "#/faults", "Remove fault 1", {"/v1/faults": [_FAULT]}),
+        ("end_capture", "#/captures", "End capture 1", {"/v1/captures": [_CAPTURE]}),
+        ("cancel_motion", "#/motions", "Cancel motion", {"/v1/motions": [RUNS]}))),
+    State("remove_hosts", f"#/networking/{SWITCH}/configure/hosts", act=_remove_hosts, undo=_close),
     State("on_its_way", "#/vms/VM-02/summary", "on its way", _vm("VM-02", motion={"id": "m2", "to": "esx-01"})),
     *(State(f"long_name_{name}", view, "a-virtual-machine", _vm("VM-02", name=_LONG))
       for name, view in (("vms", "#/vms"), ("summary", f"#/vms/{_LONG}"), ("topology", "#/topology"))),

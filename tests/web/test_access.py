@@ -38,29 +38,23 @@ WIZARDS: dict[str, Callable[[Browser], None]] = {
 }
 
 
-# The rules of axe-core that may find something else in another theme.
-_COLOURS = ("color-contrast", "link-in-text-block")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_views_and_dialogs(browser: Browser, bridge: Bridge, theme: str) -> None:
-    rules = _COLOURS if theme == "dark" else ()
+def test_views_and_dialogs(browser: Browser, bridge: Bridge) -> None:
     bridge.overlay = with_device
     browser.asked()
-    browser.open(bridge.page, VIEWS[0], theme)
+    browser.open(bridge.page, VIEWS[0])
     found = {}
     for view in VIEWS:
         browser.visit(view)
-        found[view] = browser.violations(*rules)
+        found[view] = browser.violations_of_both_themes()
     for view, button in DIALOGS:
         browser.go(view)
         browser.click(button)
-        found[f"{view} {button}"] = browser.violations(*rules)
+        found[f"{view} {button}"] = browser.violations_of_both_themes()
         if button in WIZARDS:
             WIZARDS[button](browser)
             while browser.step != "Ready to complete":
                 browser.next()
-                found[f"{view} {button} {browser.step}"] = browser.violations(*rules)
+                found[f"{view} {button} {browser.step}"] = browser.violations_of_both_themes()
         browser.run("document.querySelector('dialog').close()")
         browser.settle()
     assert {view: violations for view, violations in found.items() if violations} == {}
@@ -69,18 +63,16 @@ def test_views_and_dialogs(browser: Browser, bridge: Bridge, theme: str) -> None
     assert elsewhere == []
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.full)])
-def test_states(browser: Browser, bridge: Bridge, theme: str) -> None:
-    """What a fleet in order does not show: troubles, dialogs of a VM that is off, long names."""
-    rules = _COLOURS if theme == "dark" else ()
-    browser.open(bridge.page, VIEWS[0], theme)
+def test_states(browser: Browser, bridge: Bridge) -> None:
+    """What a fleet in order does not show: troubles, questions before something is removed, long names."""
+    browser.open(bridge.page, VIEWS[0])
     found = {}
     for state in STATES:
         bridge.overlay = lambda path, answer, state=state: state.shown(path, with_nic(path, with_device(path, answer)))
         state.enter(browser)
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), state.name
         assert browser.run("return document.querySelector('.tree').getBoundingClientRect().width") < 210, state.name
-        found[state.name] = browser.violations(*rules)
+        found[state.name] = browser.violations_of_both_themes()
         state.undo(browser)
     assert {name: violations for name, violations in found.items() if violations} == {}
     assert [message for message in browser.messages() if "status of 4" not in message] == []  # 4xx: what the states ask for and refuse

@@ -32,6 +32,9 @@ if (!grid) return null;
 const titles = [...grid.querySelectorAll('thead th button')].map((each) => each.innerText.replace(/ [▾▴]$/, ''));
 return [...grid.querySelectorAll('tbody tr[role=row]')].map((row) => [...row.cells].map((cell, at) => [titles[at], cell.innerText.trim()]));
 """
+# The rules of axe-core that may find something else in another theme.
+_COLOURS = ("color-contrast", "link-in-text-block")
+_SHOW_THEME = "document.body.setAttribute('cds-theme', arguments[0]); document.getAnimations().forEach((each) => each.finish())"
 _READ_FACTS = """
 return Object.fromEntries([...document.querySelectorAll(`${arguments[0]} dl.facts dt`)].map((each) => [each.innerText.trim(), each.nextElementSibling.innerText.trim()]));
 """
@@ -204,6 +207,14 @@ class Browser(Block):
             "const [rules, done] = arguments; const only = rules.length ? {runOnly: {type: 'rule', values: rules}} : {};"
             "axe.run({resultTypes: ['violations'], ...only}).then((result) => done(result.violations), (error) => done([{id: String(error), nodes: []}]))", rules)
         return [f"{each['id']}: {[node['html'][:120] for node in each['nodes']][:3]} {[(node.get('any') or [{}])[0].get('message') for node in each['nodes']][:1]}" for each in found]
+
+    def violations_of_both_themes(self) -> list[str]:
+        """What axe-core finds in the light theme, which is shown, and what it finds in the dark one's colours."""
+        light = self.violations()
+        self.run(_SHOW_THEME, "dark")
+        dark = [f"dark: {each}" for each in self.violations(*_COLOURS)]
+        self.run(_SHOW_THEME, "light")
+        return light + dark
 
     def counters(self) -> dict[str, float]:
         """The page's counters of Chromium's Performance domain, by name. Seconds are CPU time of its main thread."""
