@@ -12,6 +12,8 @@ from fleet.until import until
 from web.bridge import Bridge
 from web.browser import Browser
 
+SIX_DONE = "return [...document.querySelectorAll('.readiness tbody tr')].slice(0, 6).every((row) => [...row.cells].slice(1).every((cell) => cell.innerText.startsWith('✓')))"
+
 
 def host(fleet: Fleet, name: str) -> Any:
     """What pvrdmactl tells of a host."""
@@ -87,8 +89,7 @@ def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None
 
         until("the hosts are connected", lambda: one.ctl("cluster", "get")["tcp"]["peers"], accept=lambda peers: [peer["lanes_up"] for peer in peers] == [4])
         browser.go("#/home")
-        browser.wait("the first six steps are done", lambda: browser.run(
-            "return [...document.querySelectorAll('.readiness tbody tr')].slice(0, 6).every((row) => [...row.cells].slice(1).every((cell) => cell.innerText.startsWith('✓')))"))
+        browser.wait("the first six steps are done", lambda: browser.run(SIX_DONE))
         with empty.checker("VM-01", "VM-02") as checker:
             checker.advance(20)
             browser.wait("a driver is active", lambda: "VM-01 active" in browser.text("main"))
@@ -113,31 +114,38 @@ def test_by_keys(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None:
         until("the switch", lambda: [dvs["name"] for dvs in one.ctl("dvs", "list")] == [SWITCH])
         browser.wait("the switch's page", lambda: browser.text("main h1") == SWITCH)
 
-        keys.press("gr")  # its lines have the buttons for the rest
-        keys.reach("Add Host", Keys.ENTER)
-        keys.reach("field-esx-01:uplink1")
-        keys.press(Keys.ARROW_DOWN)
-        keys.next("Manage physical adapters")
-        keys.reach("field-esx-01:address")
-        keys.press(empty[1].address + Keys.ENTER)
-        keys.finish()
-        until("esx-01 is a member", lambda: {member["host"]: member["uplinks"] for member in one.ctl("dvs", "get", SWITCH)["members"]} == {"esx-01": {"uplink1": "vmnic0"}})
-        until("vmk2 is tagged", lambda: host(empty, "esx-01")["pvrdma_vmknic"] == "vmk2")
+        for name, shown in empty.hosts.items():
+            keys.press("gr")  # its lines have the buttons for the rest
+            keys.reach("Add Host", Keys.ENTER)
+            keys.reach(f"field-{name}:uplink1")
+            keys.press(Keys.ARROW_DOWN)
+            keys.next("Manage physical adapters")
+            keys.reach(f"field-{name}:address")
+            keys.press(shown.address + Keys.ENTER)
+            keys.finish()
+            until(f"{name} is a member", lambda name=name: {member["host"]: member["uplinks"] for member in one.ctl("dvs", "get", SWITCH)["members"]}.get(name) == {"uplink1": "vmnic0"})
+            until("vmk2 is tagged", lambda name=name: host(empty, name)["pvrdma_vmknic"] == "vmk2")
 
-        keys.reach("Edit", Keys.ENTER)
-        keys.reach("field-enabled", Keys.SPACE)
-        keys.reach("OK", Keys.ENTER)
-        until("the rule is enabled", lambda: host(empty, "esx-01")["ruleset"]["enabled"])
+            keys.reach("Edit", Keys.ENTER)
+            keys.reach("field-enabled", Keys.SPACE)
+            keys.reach("OK", Keys.ENTER)
+            until("the rule is enabled", lambda name=name: host(empty, name)["ruleset"]["enabled"])
+            keys.wait_for_no_dialog()
 
-        browser.wait("the dialog has ended", lambda: not browser.run("return document.querySelector('dialog') !== null"))
-        keys.press("gv")
-        keys.reach("New Virtual Machine", Keys.ENTER)
-        keys.reach("field-name")
-        keys.press("VM-01" + Keys.ENTER)
-        keys.next("Select compatibility")
-        keys.next("Customize hardware")
-        keys.finish()
-        until("the VM", lambda: [(vm["name"], vm["host"], vm["power_on_refusal"]) for vm in one.ctl("vm", "list")] == [("VM-01", "esx-01", "")])
+        for number, name in enumerate(empty.hosts, 1):
+            keys.press("gv")
+            keys.reach("New Virtual Machine", Keys.ENTER)
+            keys.reach("field-name")
+            keys.press(f"VM-0{number}")
+            keys.reach("field-host")
+            keys.press(name)
+            keys.next("Select a name and host")
+            keys.next("Select compatibility")
+            keys.next("Customize hardware")
+            keys.finish()
+        until("the VMs", lambda: [(vm["name"], vm["host"], vm["power_on_refusal"]) for vm in one.ctl("vm", "list")] == [("VM-01", "esx-01", ""), ("VM-02", "esx-02", "")])
+        keys.press("gr")
+        browser.wait("the first six steps are done", lambda: browser.run(SIX_DONE))
     finally:
         undo(empty)
 
@@ -167,7 +175,11 @@ class _Keys:
         """Waits for the wizard's last step, and ends the wizard there."""
         self._browser.wait("the last step", lambda: self._browser.step == "Ready to complete")
         self.reach("Finish", Keys.ENTER)
-        self._browser.wait("the wizard has ended", lambda: not self._browser.run("return document.querySelector('dialog') !== null"))
+        self.wait_for_no_dialog()
+
+    def wait_for_no_dialog(self) -> None:
+        """Waits until what it has asked for is done."""
+        self._browser.wait("the dialog has ended", lambda: not self._browser.run("return document.querySelector('dialog') !== null"))
 
     def reach(self, wanted: str, key: str = "") -> None:
         """Presses Tab until the element with this id or text has the focus, then `key`. Waits for the element first."""
