@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +64,16 @@ def browser(shared_browser: Browser) -> Iterator[Browser]:
     shared_browser.messages()
     yield shared_browser
     assert [message for message in shared_browser.messages() if _REFUSED not in message] == []
+
+
+@pytest.fixture
+def downloads(browser: Browser) -> Iterator[Path]:
+    """The folder to which the browser saves files."""
+    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
+        Path(name).chmod(0o777)
+        browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": name})
+        yield Path(name)
+        browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "deny"})
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +14,6 @@ from web.bridge import Bridge
 from web.browser import Browser
 
 _SECTION = b"\x0a\x0d\x0d\x0a"  # how a pcapng file begins
-
-
-@pytest.fixture
-def downloads(browser: Browser) -> Iterator[Path]:
-    """The folder to which the browser saves files."""
-    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
-        Path(name).chmod(0o777)
-        browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": name})
-        yield Path(name)
-        browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "deny"})
 
 
 def test_a_capture_is_started_stopped_and_saved(browser: Browser, guided: Fleet, bridge: Bridge, downloads: Path) -> None:

@@ -90,52 +90,6 @@ def test_a_hostile_name_is_text(browser: Browser, bridge: Bridge) -> None:
     until("the page asks for the host's adapters", lambda: [path for _, path in bridge.asked if path.startswith("/v1/hosts/")], accept=bool)
 
 
-def test_changes_arrive_by_the_stream(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
-    bridge.watches = True
-    browser.open(bridge.page, "#/about")
-    assert "watch" in browser.facts()["Features"]
-    browser.go("#/networking")
-    before = guided[1].ctl("dvs", "list")
-    bridge.overlay = lambda path, answer: before if path == "/v1/dvs" else answer  # only the stream knows the switch
-    guided[1].ctl("dvs", "create", "Second")
-    try:
-        browser.wait("the switch", lambda: "Second" in [row["Name"] for row in browser.grid("Distributed Switches")])
-    finally:
-        guided[1].ctl_text("dvs", "delete", "Second")
-    browser.wait("it has gone", lambda: "Second" not in [row["Name"] for row in browser.grid("Distributed Switches")])
-
-
-def test_an_inventory_that_is_too_large_is_asked_for_when_it_changes(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
-    bridge.watches = True
-    bridge.overlay = lambda path, answer: None if path == "/v1/watch" else answer
-    browser.open(bridge.page, "#/networking")
-    browser.grid("Distributed Switches")
-
-    def since_the_last() -> list[str]:
-        paths = [path for _, path in bridge.asked]
-        return paths[len(paths) - paths[::-1].index("/v1/dvs"):]
-    browser.wait("rounds of requests without it", lambda: since_the_last().count("/v1/version") > 2)
-    bridge.asked.clear()
-    guided[1].ctl("dvs", "create", "Second")
-    try:
-        browser.wait("the switch", lambda: "Second" in [row["Name"] for row in browser.grid("Distributed Switches")])
-        assert ("GET", "/v1/dvs") in bridge.asked
-    finally:
-        guided[1].ctl_text("dvs", "delete", "Second")
-
-
-def test_a_page_that_was_left_has_no_stream(browser: Browser, bridge: Bridge) -> None:
-    """The browser keeps such a page for "back". A few of them would take all places for watchers."""
-    bridge.watches = True
-    browser.open(bridge.page, "#/networking")
-    until("the page has a stream", lambda: bridge.streams, accept=lambda count: count == 1)
-    browser.grid("Distributed Switches")
-    browser.driver.get("about:blank")
-    until("it has left", lambda: bridge.streams, accept=lambda count: count == 0)
-    browser.driver.back()
-    until("it has a stream again", lambda: bridge.streams, accept=lambda count: count == 1)
-
-
 @pytest.mark.parametrize("slow_s", [1.0, pytest.param(3.0, marks=pytest.mark.full)])
 def test_a_daemon_that_answers_slowly(browser: Browser, guided: Fleet, bridge: Bridge, slow_s: float) -> None:
     """Each answer is late. The page shows its data, and a dialog waits for its edit: it is made once, and nothing typed is lost."""
