@@ -97,7 +97,7 @@ def test_two_tabs_share_one_stream(browser: Browser, guided: Fleet, bridge: Brid
             made.append(name)
             for tab in tabs:
                 browser.driver.switch_to.window(tab)
-                browser.wait("the switch", lambda name=name: name in [row["Name"] for row in browser.grid("Distributed Switches")])
+                wait_until_told(browser, guided[1], name)
             assert bridge.streams == 1
     finally:
         for name in made:

@@ -51,12 +51,16 @@ class HostInGuest:
 
     def start(self, limit_kib: int | None = None) -> Job:
         """Starts the daemon with the rights of its unit, but with this limit of locked memory if it is given. Waits until its API
-        answers."""
+        answers, and until it has the store: then it takes edits."""
         job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > {self.folder}/pid; "
                                 f"{as_unit.shell_words(self.folder, limit_kib)} pvrdmad --config {self.folder}/pvrdmad.toml")
-        until(f"{self.name} answers", lambda: job.done or self.vm.run(self._ctl("cluster get")).exit_code == 0)
+        until(f"{self.name} has the store", lambda: job.done or self._has_store())
         assert not job.done, job.output_so_far()
         return job
+
+    def _has_store(self) -> bool:
+        told = self.vm.run(self._ctl("--json cluster get"))
+        return told.exit_code == 0 and json.loads(told.output)["store"]["connected"]
 
     def end(self, signal: str = "TERM") -> None:
         """Ends the daemon, and waits until it has ended."""
