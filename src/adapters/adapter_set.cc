@@ -8,7 +8,7 @@
 #include "device/adapter.h"
 #include "device/describe.h"
 #include "device/differing.h"
-#include "guestmem/mapped_bytes.h"
+#include "guestmem/mapped_memory.h"
 
 namespace pvrdma::adapters {
 namespace {

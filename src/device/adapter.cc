@@ -12,18 +12,19 @@
 #include "base/events.h"
 #include "device/capabilities.h"
 #include "device/device_version.h"
-#include "guestmem/mapped_bytes.h"
+#include "guestmem/mapped_memory.h"
 
 namespace pvrdma::device {
 namespace {
 
 constexpr std::uint32_t kPort = 1;
 
-std::shared_ptr<guestmem::MappedBytes> mapped_bytes_of(const AdapterConfig& config) {
-  return std::make_shared<guestmem::MappedBytes>(
-      fmt::format("adapter {}'s budget (budgets.{})", config.name, to_text(Budget::kMapped)),
-      std::min(verbs::to_units(Budget::kMapped, config.budgets.mapped_mib),
-               guestmem::kDefaultTotalMappedBytes),
+std::shared_ptr<guestmem::MappedMemory> mapped_memory_of(const AdapterConfig& config) {
+  return std::make_shared<guestmem::MappedMemory>(
+      fmt::format("adapter {}'s budget", config.name), "budgets.",
+      guestmem::MappedMemory::Limits{std::min(verbs::to_units(Budget::kMapped, config.budgets.mapped_mib),
+                                              guestmem::kDefaultTotalMappedBytes),
+                                     std::min(config.budgets.mappings, guestmem::kMappingsMax)},
       config.host != nullptr ? config.host->mapped() : nullptr);
 }
 
@@ -52,7 +53,7 @@ Adapter::Adapter(const AdapterConfig& config, const SavedIdentity& identity,
       clock_(clock),
       doorbell_memory_(std::move(doorbell_memory)),
       port_(port),
-      memory_(memory_queue, mapped_bytes_of(config)),
+      memory_(memory_queue, mapped_memory_of(config)),
       account_(within(identity.limits, config.budgets), config.host),
       log_(config.name, clock),
       rates_(config.budgets, log_),
@@ -250,8 +251,8 @@ std::vector<BudgetUse> Adapter::budget_uses() const {
        {Budget::kQps, Budget::kCqs, Budget::kSrqs, Budget::kMrs, Budget::kRegistered, Budget::kRings}) {
     uses.push_back(account_.use(budget));
   }
-  const guestmem::MappedBytes& mapped = memory_.account();
-  uses.push_back(verbs::to_use(Budget::kMapped, mapped.used(), mapped.limit(), maps_refused_));
+  uses.push_back(verbs::to_use(Budget::kMapped, memory_.account().bytes()));
+  uses.push_back(verbs::to_use(Budget::kMappings, memory_.account().mappings()));
   uses.push_back(account_.use(Budget::kNatives));
   std::ranges::copy(rates_.uses(clock_.now()), std::back_inserter(uses));
   return uses;

@@ -232,7 +232,6 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
   guestmem::AddressSpace memory_;
   verbs::Account account_;
-  std::uint64_t maps_refused_ = 0;  // because there was no room
 
   Counters counters_;
   AdapterLog log_;

@@ -145,7 +145,6 @@ int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
                                   request.readable, request.writable);
   account_.set_ram(memory_.ram_bytes());
   if (!mapped) {
-    if (mapped.error().code == ENOSPC) ++maps_refused_;
     log_.map_refused(mapped.error().message);
     return mapped.error().code != 0 ? mapped.error().code : EINVAL;
   }

@@ -114,9 +114,9 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
                           Instant now) const {
   // The following belong to this host and are not saved: the memory with its account and refusals, the
   // client, the adapter's life, why its last region was refused, and the log.
-  const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, maps_refused, counters,
-               log, rates, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
-               adapter_state, region, region_defect, work, client, stream, link_meanwhile] = *this;
+  const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, counters, log, rates,
+               pci_config, interrupts, rings, engine, doorbells, poller, commands, registers, adapter_state,
+               region, region_defect, work, client, stream, link_meanwhile] = *this;
   write(writer, kIdentityRecord, identity);
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());

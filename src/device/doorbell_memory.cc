@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "abi/registers.h"
-#include "guestmem/mapped_bytes.h"
+#include "guestmem/mapped_memory.h"
 
 namespace pvrdma::device {
 namespace {
@@ -53,8 +53,9 @@ Result<std::unique_ptr<DoorbellMemory>> DoorbellMemory::create(std::uint32_t uar
 }
 
 Result<> DoorbellMemory::map() {
-  auto mapping = guestmem::HostMapping::create(memory_, offset_, bytes(), PROT_READ | PROT_WRITE, damaged_,
-                                               std::make_shared<guestmem::MappedBytes>(kWhat, bytes()));
+  auto mapping = guestmem::HostMapping::create(
+      memory_, offset_, bytes(), PROT_READ | PROT_WRITE, damaged_,
+      std::make_shared<guestmem::MappedMemory>(kWhat, "", guestmem::MappedMemory::Limits{bytes(), 1}));
   if (!mapping) return Failure(std::move(mapping).error());
   mapping_ = *std::move(mapping);
   damaged_.store(false, std::memory_order_relaxed);

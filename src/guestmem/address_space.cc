@@ -24,11 +24,11 @@ std::string describe(GuestPhys iova, std::uint64_t size) {
 
 }  // namespace
 
-AddressSpace::AddressSpace(std::shared_ptr<ReaperQueue> reaper, std::shared_ptr<MappedBytes> account)
+AddressSpace::AddressSpace(std::shared_ptr<ReaperQueue> reaper, std::shared_ptr<MappedMemory> account)
     : reaper_(std::move(reaper)),
-      account_(account != nullptr ? std::move(account)
-                                  : std::make_shared<MappedBytes>("one address space", kDefaultMappedBytes)) {
-}
+      account_(account != nullptr
+                   ? std::move(account)
+                   : std::make_shared<MappedMemory>("one address space", "", MappedMemory::Limits{})) {}
 
 AddressSpace::~AddressSpace() {
   unmap_all();

@@ -28,7 +28,7 @@
 #include "base/strong.h"
 #include "guestmem/dirty_log.h"
 #include "guestmem/host_span.h"
-#include "guestmem/mapped_bytes.h"
+#include "guestmem/mapped_memory.h"
 
 namespace pvrdma::guestmem {
 
@@ -36,8 +36,8 @@ namespace pvrdma::guestmem {
 using GuestPhys = Strong<struct GuestPhysTag, std::uint64_t>;
 
 inline constexpr std::uint64_t kPageBytes = 4096;
-inline constexpr std::size_t kMaxMaps = 65535;   // the number that we announce to the VMM (8.2)
-inline constexpr std::size_t kMaxRamMaps = 512;  // each is a mapping of the daemon, which may have 65530
+inline constexpr std::size_t kMaxMaps = 65535;  // the number that we announce to the VMM (8.2)
+inline constexpr std::size_t kMaxRamMaps = 8192;
 inline constexpr std::uint64_t kMaxMapBytes = 1ull << 46;
 
 // The rights that an access needs. Atomic operations and ring state need both.
@@ -86,7 +86,7 @@ class AddressSpace {
  public:
   // Without a queue, memory is unmapped in place. Without an account, it gets one of the default size.
   explicit AddressSpace(std::shared_ptr<ReaperQueue> reaper = nullptr,
-                        std::shared_ptr<MappedBytes> account = nullptr);
+                        std::shared_ptr<MappedMemory> account = nullptr);
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
@@ -114,7 +114,7 @@ class AddressSpace {
 
   std::size_t map_count() const { return regions_.size(); }
   std::uint64_t ram_bytes() const { return ram_bytes_; }  // of the ranges that are RAM
-  MappedBytes& account() const { return *account_; }
+  MappedMemory& account() const { return *account_; }
 
   // Whether the address is in a range without a descriptor: the VMM's own memory, a ROM or a device.
   bool is_private(GuestPhys gpa) const {
@@ -293,7 +293,7 @@ class AddressSpace {
   mutable const Region* last_hit_ = nullptr;  // points into regions_; reset when they change
   MemoryWatcher* watcher_ = nullptr;
   const std::shared_ptr<ReaperQueue> reaper_;  // null: unmap in place
-  const std::shared_ptr<MappedBytes> account_;
+  const std::shared_ptr<MappedMemory> account_;
 };
 
 }  // namespace pvrdma::guestmem

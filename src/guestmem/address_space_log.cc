@@ -20,8 +20,8 @@ constexpr std::uint32_t kWordsPerCall = AddressSpace::kReportPagesMax / 64 + 2 *
 constexpr std::uint64_t kPagesEnd = ~std::uint64_t{0} / kPageBytes + 1;
 
 // The most chunks that all maps of an account can touch: each map may touch one more at either end.
-std::size_t chunks_max(const MappedBytes& account) {
-  return static_cast<std::size_t>(account.limit() / kChunkBytes) + 2 * kMaxRamMaps;
+std::size_t chunks_max(const MappedMemory& account) {
+  return static_cast<std::size_t>(account.bytes().limit() / kChunkBytes) + 2 * kMaxRamMaps;
 }
 
 // Appends the pages in `bits`, which stand for 64 pages from `first` on, to the first `count` of `runs`. Adds

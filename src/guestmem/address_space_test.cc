@@ -280,9 +280,12 @@ TEST(AddressSpaceAccount, BytesMappedAreBoundedAndTheRefusalNamesTheLimit) {
   const Fd sparse(::memfd_create("sparse", MFD_CLOEXEC));
   constexpr std::uint64_t kFile = 1ull << 30;
   ASSERT_EQ(::ftruncate(sparse.get(), kFile), 0);
-  const auto all = std::make_shared<MappedBytes>("all adapters together", 3 * kFile);
-  AddressSpace first(nullptr, std::make_shared<MappedBytes>("the first", 2 * kFile, all));
-  AddressSpace second(nullptr, std::make_shared<MappedBytes>("the second", 2 * kFile, all));
+  const auto all = std::make_shared<MappedMemory>("all adapters together", "total_",
+                                                  MappedMemory::Limits{.bytes = 3 * kFile});
+  AddressSpace first(nullptr, std::make_shared<MappedMemory>("the first", "",
+                                                             MappedMemory::Limits{.bytes = 2 * kFile}, all));
+  AddressSpace second(nullptr, std::make_shared<MappedMemory>("the second", "",
+                                                              MappedMemory::Limits{.bytes = 2 * kFile}, all));
   const auto map = [&sparse](AddressSpace& memory, std::uint64_t number) {
     return memory.map(GuestPhys(number * kFile), kFile, sparse, 0, true, true);
   };
@@ -291,19 +294,20 @@ TEST(AddressSpaceAccount, BytesMappedAreBoundedAndTheRefusalNamesTheLimit) {
   const Result<> refused = map(first, 2);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ENOSPC);
-  EXPECT_NE(refused.error().message.find("the first allows 2048 MiB"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("the first (mapped_mib) allows 2048 MiB"), std::string::npos)
       << refused.error().message;
   EXPECT_EQ(first.ram_bytes(), 2 * kFile);
 
   EXPECT_TRUE(map(second, 0));
   const Result<> too_much_together = map(second, 1);
   ASSERT_FALSE(too_much_together);
-  EXPECT_NE(too_much_together.error().message.find("all adapters together"), std::string::npos);
+  EXPECT_NE(too_much_together.error().message.find("all adapters together (total_mapped_mib)"),
+            std::string::npos);
   first.unmap_all();
   EXPECT_EQ(first.ram_bytes(), 0U);
   EXPECT_TRUE(map(second, 1));
   second.unmap_all();
-  EXPECT_EQ(all->used(), 0U);
+  EXPECT_EQ(all->bytes().used(), 0U);
 }
 
 // Blocks the queue's thread until it is opened.
@@ -329,7 +333,8 @@ TEST(AddressSpaceReaper, ForgetsAtOnceWhatTheReaperUnmapsLater) {
 
   TestRam ram(kSize);
   ram.store(0, std::uint64_t{7});
-  const auto account = std::make_shared<MappedBytes>("the account", kSize);
+  const auto account =
+      std::make_shared<MappedMemory>("the account", "", MappedMemory::Limits{.bytes = kSize});
   std::optional<AddressSpace> memory(std::in_place, queue, account);
   ram.map_into(*memory, kBase);
   const std::uint64_t generation = memory->generation();
@@ -338,14 +343,14 @@ TEST(AddressSpaceReaper, ForgetsAtOnceWhatTheReaperUnmapsLater) {
   EXPECT_NE(memory->generation(), generation);
   EXPECT_EQ(memory->map_count(), 0U);
 
-  EXPECT_EQ(account->used(), kSize) << "it counts until it is gone";
+  EXPECT_EQ(account->bytes().used(), kSize) << "it counts until it is gone";
   const Result<> refused = memory->map(GuestPhys(kBase), kSize, ram.fd(), 0, true, true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ENOSPC);
   memory.reset();  // a mapping may outlive the adapter
   gate.set_value();
   while (queue->waiting() != 0) std::this_thread::yield();
-  EXPECT_EQ(account->used(), 0U);
+  EXPECT_EQ(account->bytes().used(), 0U);
   EXPECT_EQ(ram.load<std::uint64_t>(0), 7U);
 }
 

@@ -228,12 +228,13 @@ TEST_F(DirtyLogTest, AReportTakesOnlyItsRange) {
 
 TEST_F(DirtyLogTest, BreaksWhereItHasNoMemoryForANewMap) {
   TestRam huge(4 * kPageBytes);
-  auto account = std::make_shared<MappedBytes>("a test", std::uint64_t{1} << 30);
+  auto account =
+      std::make_shared<MappedMemory>("a test", "", MappedMemory::Limits{.bytes = std::uint64_t{1} << 30});
   AddressSpace memory(nullptr, account);
   huge.map_into(memory, 0);
   ASSERT_TRUE(memory.start_log());
   // More maps in sequence than can exist at once.
-  for (std::uint64_t i = 1; i < 3000 && memory.log_state() == LogState::kOn; ++i) {
+  for (std::uint64_t i = 1; i < 3 * kMaxRamMaps && memory.log_state() == LogState::kOn; ++i) {
     huge.map_into(memory, i * kChunkBytes);
     ASSERT_EQ(memory.unmap(GuestPhys(i * kChunkBytes), 4 * kPageBytes), 0);
   }

@@ -41,7 +41,7 @@ bool is_memory_file(int fd) {
 Result<std::unique_ptr<HostMapping>> HostMapping::create(const Fd& fd, std::uint64_t offset,
                                                          std::uint64_t size, int protection,
                                                          std::atomic<bool>& damaged,
-                                                         std::shared_ptr<MappedBytes> account) {
+                                                         std::shared_ptr<MappedMemory> account) {
   if (!is_memory_file(fd.get())) return no_memory_file();
   struct stat file {};
   struct statfs file_system {};
@@ -55,17 +55,14 @@ Result<std::unique_ptr<HostMapping>> HostMapping::create(const Fd& fd, std::uint
   if (page_bytes == 0) return no_memory_file();
   const std::uint64_t first = offset & ~(page_bytes - 1);
   const std::size_t mapped_bytes = (offset + size - first + page_bytes - 1) & ~(page_bytes - 1);
-  if (const MappedBytes* const refused_by = account->take(mapped_bytes); refused_by != nullptr) {
-    return fail(ENOSPC, fmt::format("{} allows {} MiB of guest memory, of which {} are in use",
-                                    refused_by->what(), refused_by->limit() >> 20, refused_by->used() >> 20));
-  }
+  if (const auto refusal = account->take(mapped_bytes)) return fail(ENOSPC, refusal->to_text());
   // From here on the object's destructor undoes everything.
   std::unique_ptr<HostMapping> mapping;
   try {
     mapping.reset(new HostMapping(mapped_bytes, static_cast<std::size_t>(offset - first),
                                   static_cast<std::size_t>(page_bytes), account));
   } catch (const std::bad_alloc&) {
-    account->give_back(mapped_bytes);
+    account->give_back(mapped_bytes, true);
     return fail_errno(ENOMEM, "mapping the memory file");
   }
   void* base = ::mmap(nullptr, mapped_bytes, protection, MAP_SHARED | MAP_NORESERVE, fd.get(),
@@ -106,7 +103,7 @@ HostMapping::~HostMapping() {
     log::error("{} bytes of guest memory stay mapped: {}: raise vm.max_map_count", left,
                std::strerror(errno));
   }
-  account_->give_back(mapped_bytes_ - left);
+  account_->give_back(mapped_bytes_ - left, left == 0);
 }
 
 }  // namespace pvrdma::guestmem

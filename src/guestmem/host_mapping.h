@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/reaper.h"
 #include "base/result.h"
-#include "guestmem/mapped_bytes.h"
+#include "guestmem/mapped_memory.h"
 
 namespace pvrdma::guestmem {
 
@@ -42,7 +42,7 @@ class HostMapping final : public Reapable {
   // SIGBUS table is used up, else the errno of the failed system call.
   static Result<std::unique_ptr<HostMapping>> create(const Fd& fd, std::uint64_t offset, std::uint64_t size,
                                                      int protection, std::atomic<bool>& damaged,
-                                                     std::shared_ptr<MappedBytes> account);
+                                                     std::shared_ptr<MappedMemory> account);
   ~HostMapping() override;
   HostMapping(const HostMapping&) = delete;
   HostMapping& operator=(const HostMapping&) = delete;
@@ -57,7 +57,7 @@ class HostMapping final : public Reapable {
 
  private:
   HostMapping(std::size_t mapped_bytes, std::size_t lead_bytes, std::size_t page_bytes,
-              std::shared_ptr<MappedBytes> account)
+              std::shared_ptr<MappedMemory> account)
       : mapped_bytes_(mapped_bytes),
         lead_bytes_(lead_bytes),
         page_bytes_(page_bytes),
@@ -68,7 +68,7 @@ class HostMapping final : public Reapable {
   const std::size_t mapped_bytes_;
   const std::size_t lead_bytes_;  // mapped before data()
   const std::size_t page_bytes_;
-  const std::shared_ptr<MappedBytes> account_;  // charged for mapped_bytes_
+  const std::shared_ptr<MappedMemory> account_;  // charged for mapped_bytes_
   const std::shared_ptr<MappingHold> hold_;
   int sigbus_slot_ = -1;
 };

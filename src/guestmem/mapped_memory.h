@@ -1,8 +1,11 @@
-// MappedBytes: a limit for the guest memory that is mapped, for one adapter and for all adapters together.
-// take() charges an account and the account that it is part of: both, or neither.
+// MappedMemory: limits for the guest memory that is mapped, for one adapter and for all adapters together:
+// its bytes, and the number of its mappings. take() charges an account and the account that it is part of:
+// both, or neither.
 //
 // A VMM can use the same sparse file for any number of maps. They cost the VMM nothing, but they use the
-// daemon's address space. Bytes count until they are really unmapped, so the reaper's threads give them back.
+// daemon's address space, and the kernel allows a process 65530 mappings (vm.max_map_count). Both count until
+// the memory is really unmapped, so the reaper's threads give them back. The last quarter of what all
+// adapters together may have of mappings is for adapters with few of them.
 //
 // Thread: any.
 #pragma once
@@ -10,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,6 +24,12 @@ namespace pvrdma::guestmem {
 inline constexpr std::uint64_t kDefaultMappedBytes = 2ull << 40;
 // For all adapters together: an eighth of the process's address space.
 inline constexpr std::uint64_t kDefaultTotalMappedBytes = 16ull << 40;
+// Mappings of an adapter, which are twice as many as its maps of memory for the same reason, and of all
+// adapters together: a mapping whose pages have vanished becomes two, and the process needs others.
+inline constexpr std::uint64_t kMappingsMax = 16384;
+inline constexpr std::uint64_t kTotalMappingsMax = 28672;
+// An adapter with no more mappings than these has few. A VM without hot-plugged memory has less than ten.
+inline constexpr std::uint64_t kFewMappings = 64;
 
 // The limit for an adapter of a VM with this much memory. It has the factor of two for the same reason, and 1
 // GiB for ROMs and flash.
@@ -30,28 +40,64 @@ constexpr std::uint64_t mapped_bytes_for(std::uint64_t vm_memory_bytes) {
 // kDefaultTotalMappedBytes, or half of what the process may map at all (RLIMIT_AS).
 std::uint64_t default_total_mapped_bytes();
 
-class MappedBytes {
+// A limit and what is used of it. Thread: any.
+class MappedCount {
  public:
-  // Refusals name the account by `what`: "WHAT allows 5 GiB".
-  MappedBytes(std::string what, std::uint64_t limit, std::shared_ptr<MappedBytes> part_of = nullptr)
-      : what_(std::move(what)), limit_(limit), part_of_(std::move(part_of)) {}
+  explicit MappedCount(std::uint64_t limit) : limit_(limit) {}
 
-  // Returns null if the bytes were taken. Otherwise it takes nothing and returns the account whose limit
-  // forbids it.
-  const MappedBytes* take(std::uint64_t bytes);
-  void give_back(std::uint64_t bytes);
+  // Returns false if `limit - kept` does not allow `amount` more, and counts the refusal.
+  bool take(std::uint64_t amount, std::uint64_t kept = 0);
+  void give_back(std::uint64_t amount) { used_.fetch_sub(amount, std::memory_order_relaxed); }
 
-  const std::string& what() const { return what_; }
   std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
-  std::uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
-  // Bytes already taken stay taken, even if they exceed the new limit.
-  void set_limit(std::uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  std::uint64_t limit() const { return limit_; }
+  std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  const std::string what_;
-  std::atomic<std::uint64_t> limit_;
+  const std::uint64_t limit_;
   std::atomic<std::uint64_t> used_ = 0;
-  const std::shared_ptr<MappedBytes> part_of_;
+  std::atomic<std::uint64_t> refused_ = 0;
+};
+
+class MappedMemory {
+ public:
+  struct Limits {
+    std::uint64_t bytes = kDefaultMappedBytes;
+    std::uint64_t mappings = kMappingsMax;
+  };
+  // Refusals name the account and the key of the limit: "WHOSE (KEYSmapped_mib) allows 5 MiB".
+  MappedMemory(std::string whose, std::string keys, Limits limits,
+               std::shared_ptr<MappedMemory> part_of = nullptr)
+      : whose_(std::move(whose)),
+        keys_(std::move(keys)),
+        bytes_(limits.bytes),
+        mappings_(limits.mappings),
+        part_of_(std::move(part_of)) {}
+
+  // The account and the limit that forbid something.
+  struct Refusal {
+    const MappedMemory* by;
+    const MappedCount* limit;  // bytes() or mappings() of `by`
+    bool is_kept;              // what is left is for adapters with few mappings
+    std::string to_text() const;
+  };
+  // Takes one mapping of this size, and returns nothing. Otherwise it takes nothing.
+  std::optional<Refusal> take(std::uint64_t bytes) noexcept;
+  // Gives back bytes of a mapping, and the mapping with its last ones.
+  void give_back(std::uint64_t bytes, bool is_last);
+
+  const MappedCount& bytes() const { return bytes_; }
+  const MappedCount& mappings() const { return mappings_; }
+
+ private:
+  // `kept`: how many of the mappings are for others.
+  std::optional<Refusal> take(std::uint64_t bytes, std::uint64_t kept) noexcept;
+
+  const std::string whose_;
+  const std::string keys_;
+  MappedCount bytes_;
+  MappedCount mappings_;
+  const std::shared_ptr<MappedMemory> part_of_;
 };
 
 }  // namespace pvrdma::guestmem

@@ -19,7 +19,7 @@
 namespace pvrdma::guestmem {
 
 // The ranges of all adapters together.
-inline constexpr std::size_t kMaxSigbusRanges = 16384;
+inline constexpr std::size_t kMaxSigbusRanges = 32768;
 
 // Installs the handler for the process. main() calls it once, before the first map. Thread: control only.
 Result<> install_sigbus_handler();

@@ -83,7 +83,7 @@ TEST_F(ShardSnapshotsTest, TellsUseAndLimitOfEveryBudget) {
   for (const BudgetUse& each : snapshot.adapters[0].budgets) names.push_back(to_text(each.budget));
   EXPECT_EQ(names, std::vector<std::string_view>(kNames.begin(), kNames.end()));
   EXPECT_EQ(snapshot.adapters[0].budgets[0].limit, Budgets{}.qps);
-  ASSERT_EQ(snapshot.totals.size(), 6U);
+  ASSERT_EQ(snapshot.totals.size(), 7U);
   EXPECT_EQ(snapshot.totals[0].limit, TotalBudgets{}.qps);
 }
 

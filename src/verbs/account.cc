@@ -25,6 +25,7 @@ constexpr std::uint64_t units_in_configured(Budget budget) {
     case Budget::kCqs:
     case Budget::kSrqs:
     case Budget::kMrs:
+    case Budget::kMappings:
     case Budget::kNatives:
     case Budget::kCommands:
     case Budget::kDoorbells:
@@ -56,6 +57,7 @@ std::string quantity(Budget budget, std::uint64_t units) {
     case Budget::kNatives:
       return fmt::format("{} connection{} to native endpoints", amount, amount == 1 ? "" : "s");
     case Budget::kMapped:
+    case Budget::kMappings:
     case Budget::kCommands:
     case Budget::kDoorbells:
       break;
@@ -68,6 +70,10 @@ std::string quantity(Budget budget, std::uint64_t units) {
 std::uint64_t to_units(Budget budget, std::uint64_t configured) {
   const std::uint64_t factor = units_in_configured(budget);
   return configured > kNoBudget / factor ? kNoBudget : configured * factor;
+}
+
+BudgetUse to_use(Budget budget, const guestmem::MappedCount& count) {
+  return to_use(budget, count.used(), count.limit(), count.refused());
 }
 
 BudgetUse to_use(Budget budget, std::uint64_t use, std::uint64_t limit, std::uint64_t refused) {

@@ -1,5 +1,5 @@
 // Account: counts what one adapter takes from its host (objects, and the pages that they name) and checks it
-// against the adapter's budgets. guestmem::MappedBytes counts the RAM that the VMM shares.
+// against the adapter's budgets. guestmem::MappedMemory counts the RAM that the VMM shares.
 //
 // A guest can name the same page of its memory any number of times. Therefore the guest's RAM also bounds the
 // pages that objects name: at most kPagesPerRamPage times as many. The account counts refusals and keeps the
@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "guestmem/mapped_memory.h"
 #include "vocabulary/budgets.h"
 
 namespace pvrdma::verbs {
@@ -24,6 +25,7 @@ class HostAccount;
 std::uint64_t to_units(Budget budget, std::uint64_t configured);
 // Converts the use and the limit of a budget from its account's units to the unit of its configuration key.
 BudgetUse to_use(Budget budget, std::uint64_t use, std::uint64_t limit, std::uint64_t refused);
+BudgetUse to_use(Budget budget, const guestmem::MappedCount& count);
 
 class Account {
  public:

@@ -145,12 +145,21 @@ TEST(HostAccount, MappedRamHasATotalToo) {
   TotalBudgets totals;
   totals.mapped_mib = 400;
   const HostAccount host(totals);
-  guestmem::MappedBytes adapter("an adapter", 1000 * kMib, host.mapped());
-  EXPECT_EQ(adapter.take(300 * kMib + 1), nullptr);
-  EXPECT_EQ(adapter.take(100 * kMib), host.mapped().get());
+  guestmem::MappedMemory adapter("an adapter", "", {.bytes = 1000 * kMib}, host.mapped());
+  EXPECT_FALSE(adapter.take(300 * kMib + 1));
+  const auto refusal = adapter.take(100 * kMib);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(
+      refusal->to_text(),
+      "the budget of all adapters together (budgets.total_mapped_mib) allows 400 MiB of guest memory, of "
+      "which 300 are in use");
   EXPECT_EQ(host.use(Budget::kMapped).use, 301u) << "what is used of a MiB counts whole";
   EXPECT_EQ(host.use(Budget::kMapped).limit, 400u);
-  adapter.give_back(300 * kMib + 1);
+  EXPECT_EQ(host.use(Budget::kMapped).refused, 1u);
+  EXPECT_EQ(host.use(Budget::kMappings).use, 1u);
+  EXPECT_EQ(host.use(Budget::kMappings).limit, totals.mappings);
+  adapter.give_back(300 * kMib + 1, true);
+  EXPECT_EQ(host.use(Budget::kMappings).use, 0u);
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 namespace pvrdma::verbs {
 
 HostAccount::HostAccount(const TotalBudgets& totals)
-    : mapped_(std::make_shared<guestmem::MappedBytes>(
-          "the budget of all adapters together (budgets.total_mapped_mib)",
-          std::min(to_units(Budget::kMapped, totals.mapped_mib), guestmem::default_total_mapped_bytes()))) {
+    : mapped_(std::make_shared<guestmem::MappedMemory>(
+          "the budget of all adapters together", "budgets.total_",
+          guestmem::MappedMemory::Limits{
+              std::min(to_units(Budget::kMapped, totals.mapped_mib), guestmem::default_total_mapped_bytes()),
+              std::min(totals.mappings, guestmem::kTotalMappingsMax)})) {
   at(Budget::kQps).limit = totals.qps;
   at(Budget::kMrs).limit = totals.mrs;
   at(Budget::kRegistered).limit = to_units(Budget::kRegistered, totals.registered_mib);
@@ -38,16 +40,17 @@ void HostAccount::give(Budget budget, std::uint64_t amount) {
 }
 
 BudgetUse HostAccount::use(Budget budget) const {
+  if (budget == Budget::kMapped) return to_use(budget, mapped_->bytes());
+  if (budget == Budget::kMappings) return to_use(budget, mapped_->mappings());
   const Total& total = at(budget);
-  const std::uint64_t refused = total.refused.load(std::memory_order_relaxed);
-  if (budget == Budget::kMapped) return to_use(budget, mapped_->used(), mapped_->limit(), refused);
-  return to_use(budget, total.use.load(std::memory_order_relaxed), total.limit, refused);
+  return to_use(budget, total.use.load(std::memory_order_relaxed), total.limit,
+                total.refused.load(std::memory_order_relaxed));
 }
 
 std::vector<BudgetUse> HostAccount::uses() const {
   std::vector<BudgetUse> all;
-  for (const Budget budget :
-       {Budget::kQps, Budget::kMrs, Budget::kRegistered, Budget::kRings, Budget::kMapped, Budget::kNatives}) {
+  for (const Budget budget : {Budget::kQps, Budget::kMrs, Budget::kRegistered, Budget::kRings,
+                              Budget::kMapped, Budget::kMappings, Budget::kNatives}) {
     all.push_back(use(budget));
   }
   return all;

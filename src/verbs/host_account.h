@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "guestmem/mapped_bytes.h"
+#include "guestmem/mapped_memory.h"
 #include "vocabulary/budgets.h"
 
 namespace pvrdma::verbs {
@@ -38,7 +38,7 @@ class HostAccount {
   void give_stream() { streams_.fetch_sub(1, std::memory_order_relaxed); }
 
   // The account that the adapters' accounts of mapped RAM draw on.
-  const std::shared_ptr<guestmem::MappedBytes>& mapped() const { return mapped_; }
+  const std::shared_ptr<guestmem::MappedMemory>& mapped() const { return mapped_; }
 
   // In the units of take().
   std::uint64_t limit(Budget budget) const { return at(budget).limit; }
@@ -60,7 +60,7 @@ class HostAccount {
 
   std::array<Total, kBudgetCount> totals_;
   std::atomic<std::uint64_t> streams_ = 0;
-  const std::shared_ptr<guestmem::MappedBytes> mapped_;
+  const std::shared_ptr<guestmem::MappedMemory> mapped_;
 };
 
 }  // namespace pvrdma::verbs

@@ -21,11 +21,12 @@ enum class Budget : std::uint8_t {
   kRegistered,
   kRings,
   kMapped,
+  kMappings,
   kNatives,
   kCommands,
   kDoorbells
 };
-inline constexpr std::size_t kBudgetCount = 10;
+inline constexpr std::size_t kBudgetCount = 11;
 
 template <>
 inline constexpr std::array kWords<Budget>{Word{"qps", Budget::kQps},
@@ -35,6 +36,7 @@ inline constexpr std::array kWords<Budget>{Word{"qps", Budget::kQps},
                                            Word{"registered_mib", Budget::kRegistered},
                                            Word{"rings_mib", Budget::kRings},
                                            Word{"mapped_mib", Budget::kMapped},
+                                           Word{"mappings", Budget::kMappings},
                                            Word{"native_connections", Budget::kNatives},
                                            Word{"commands_per_s", Budget::kCommands},
                                            Word{"doorbells_per_s", Budget::kDoorbells}};
@@ -51,13 +53,14 @@ struct Budgets {
   std::uint64_t registered_mib = 262144;    // named by MRs
   std::uint64_t rings_mib = 8192;           // named by QPs, CQs and SRQs
   std::uint64_t mapped_mib = 2097152;       // RAM that the VMM shares
+  std::uint64_t mappings = 16384;           // of that RAM: twice its maps, as those before a reboot go late
   std::uint64_t native_connections = 1024;  // RC connections to native endpoints
   std::uint64_t commands_per_s = 20'000;
   std::uint64_t doorbells_per_s = 4'000'000;
 
   // For tests and benches that are not about budgets.
   static constexpr Budgets none() {
-    return {kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget,
+    return {kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget,
             kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget};
   }
   friend bool operator==(const Budgets&, const Budgets&) = default;
@@ -70,6 +73,7 @@ struct TotalBudgets {
   std::uint64_t registered_mib = 1048576;
   std::uint64_t rings_mib = 65536;
   std::uint64_t mapped_mib = 16777216;
+  std::uint64_t mappings = 24576;
   std::uint64_t native_connections = 4096;  // each takes about 1 KiB if there are RoCE links
   friend bool operator==(const TotalBudgets&, const TotalBudgets&) = default;
 };

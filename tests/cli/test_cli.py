@@ -114,7 +114,7 @@ ALLOWED_VERSIONS = "allowed are 13 to 15, 17 to 21"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
                                   "hardware_version, roce, profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, "
-                                  "registered_mib, rings_mib, mapped_mib, native_connections, commands_per_s, "
+                                  "registered_mib, rings_mib, mapped_mib, mappings, native_connections, commands_per_s, "
                                   "doorbells_per_s"),
     "budget": ({"qps": 2}, "{f}:9: [[adapter]] qps = 2 is not allowed: it takes a number from 4 to 32768"),
     "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),
@@ -407,7 +407,7 @@ def test_adapter_get_shows_use_and_limit_of_each_budget(tmp_path: Path) -> None:
         one, two = (daemon.ctl_json("adapter", "get", name)["budgets"] for name in ("VM-01", "VM-02"))  # type: ignore[index]
         assert one["qps"] == {"use": 0, "limit": 100, "refused": 0}
         assert two["qps"]["limit"] == 64
-        assert list(one) == ["qps", "cqs", "srqs", "mrs", "registered_mib", "rings_mib", "mapped_mib", "native_connections",
+        assert list(one) == ["qps", "cqs", "srqs", "mrs", "registered_mib", "rings_mib", "mapped_mib", "mappings", "native_connections",
                              "commands_per_s", "doorbells_per_s"]
         text = daemon.ctl("adapter", "get", "VM-02").stdout
         assert "   Budget qps: 0 of 64\n" in text

@@ -12,7 +12,7 @@
 #include "base/log_writer.h"
 #include "base/unix_listener.h"
 #include "device_test.h"
-#include "guestmem/mapped_bytes.h"
+#include "guestmem/mapped_memory.h"
 #include "support/lingering_socket.h"
 #include "support/open_fds.h"
 #include "vfio_user/raw_peer.h"
@@ -34,7 +34,7 @@ std::size_t count_threads() {
 
 class Neighbour : public DeviceTest {
  protected:
-  Neighbour() : DeviceTest({.budgets = {}}) {}
+  explicit Neighbour(const Budgets& budgets = {}) : DeviceTest({.budgets = budgets}) {}
 
   void SetUp() override {
     expect_b_served();
@@ -207,6 +207,50 @@ TEST_F(Neighbour, a_sparse_file_is_mapped_until_the_limit) {
   EXPECT_EQ(mapped * kSize, guestmem::kDefaultMappedBytes);
   EXPECT_EQ(host_.info(0).dma_ram_bytes, mapped * kSize);
   expect_b_served();
+}
+
+// As QEMU does for virtio-mem: a map for each block, and one unmap for all of them.
+TEST_F(Neighbour, eight_thousand_maps_come_and_go_at_once) {
+  constexpr std::uint64_t kPage = guestmem::kPageBytes;
+  constexpr std::uint64_t kSize = guestmem::kMaxRamMaps * kPage;
+  const Fd ram(::memfd_create("ram", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(ram.get(), kSize), 0);
+  RawPeer a = connect_and_agree();
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t at = 0; at < kSize; at += kPage) ASSERT_EQ(map(a, 2 * at, kPage, ram.get()), 0u) << at;
+    EXPECT_EQ(map(a, 2 * kSize, kPage, ram.get()), static_cast<std::uint32_t>(ENOSPC));
+    EXPECT_EQ(host_.info(0).dma_map_count, guestmem::kMaxRamMaps);
+    expect_b_served();
+    a.send(message(1, Command::kDmaUnmap, bytes_of(wire::DmaUnmap{.iova = 0, .size = 2 * kSize})));
+    const auto reply = a.receive();
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->header.error, 0u);
+    EXPECT_EQ(host_.info(0).dma_map_count, 0u);
+    expect_b_served();
+  }
+}
+
+class BudgetMappings : public Neighbour {
+ protected:
+  BudgetMappings() : Neighbour({.mappings = 2}) {}
+};
+
+TEST_F(BudgetMappings, a_map_beyond_the_budget_is_refused_to_the_vmm) {
+  const Fd ram(::memfd_create("ram", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(ram.get(), guestmem::kPageBytes), 0);
+  RawPeer a = connect_and_agree();
+  LogCapture log;
+  for (const std::uint64_t at : {0, 1})
+    EXPECT_EQ(map(a, at * guestmem::kPageBytes, guestmem::kPageBytes, ram.get()), 0u);
+  EXPECT_EQ(map(a, 1ull << 30, guestmem::kPageBytes, ram.get()), static_cast<std::uint32_t>(ENOSPC));
+  EXPECT_NE(log.text().find("adapter test-0's budget (budgets.mappings) allows 2 mappings"),
+            std::string::npos)
+      << log.text();
+  const auto uses = host_.info(0).budgets;
+  const auto mappings = std::ranges::find(uses, Budget::kMappings, &BudgetUse::budget);
+  ASSERT_NE(mappings, uses.end());
+  EXPECT_EQ(mappings->use, 2u);
+  EXPECT_EQ(mappings->refused, 1u);
 }
 
 TEST_F(Neighbour, two_thousand_clients_come_and_leave) {

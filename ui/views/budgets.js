@@ -10,7 +10,7 @@ import { W } from '../words.js';
 const kNearly = 0.9;
 // Rates first: they say who is busy.
 const names = { doorbells_per_s: 'Doorbells/s', commands_per_s: 'Commands/s', qps: W.qps, cqs: W.cqs, srqs: W.srqs, mrs: W.mrs, registered_mib: 'Registered MiB',
-                rings_mib: 'Rings MiB', mapped_mib: 'Mapped MiB', native_connections: 'Native connections' };
+                rings_mib: 'Rings MiB', mapped_mib: 'Mapped MiB', mappings: 'Mappings', native_connections: 'Native connections' };
 // Also those of a newer daemon, by the daemon's names.
 const ordered = (budgets) => [...Object.keys(names).filter((name) => name in budgets), ...Object.keys(budgets).filter((name) => !(name in names))];
 const label_of = (name) => names[name] ?? name;

@@ -95,8 +95,8 @@ TEST_F(ConfigTest, TakesEachNumberOfTheTableByFlag) {
     if (read_adapter_flag(key + "=14")->values[key].is_number()) numbers.push_back(field.name);
   });
   EXPECT_THAT(numbers, testing::ElementsAre("hardware_version", "mtu", "qps", "cqs", "srqs", "mrs",
-                                            "registered_mib", "rings_mib", "mapped_mib", "native_connections",
-                                            "commands_per_s", "doorbells_per_s"));
+                                            "registered_mib", "rings_mib", "mapped_mib", "mappings",
+                                            "native_connections", "commands_per_s", "doorbells_per_s"));
 }
 
 TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
@@ -115,7 +115,7 @@ TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
             "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
             "roce, profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, "
             "rings_mib, "
-            "mapped_mib, native_connections, commands_per_s, doorbells_per_s");
+            "mapped_mib, mappings, native_connections, commands_per_s, doorbells_per_s");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
       mistake_with("color", "color = 1"),
       "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
       "profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
-      "mapped_mib, "
+      "mapped_mib, mappings, "
       "native_connections, commands_per_s, doorbells_per_s");
 }
 

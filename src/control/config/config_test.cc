@@ -144,7 +144,7 @@ TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
       mistake_with("total_qps", "total_qps = 5"),
       "FILE:6: [[adapter]] unknown key total_qps: allowed are name, socket, mac, hardware_version, roce, "
       "profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
-      "mapped_mib, "
+      "mapped_mib, mappings, "
       "native_connections, commands_per_s, doorbells_per_s");
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=14,qps=x"}})),

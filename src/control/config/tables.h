@@ -158,6 +158,7 @@ inline constexpr auto kBudgetKeys = record(
     field("registered_mib", &Budgets::registered_mib, NumberRule{1, control::kMibMax}),
     field("rings_mib", &Budgets::rings_mib, NumberRule{1, control::kMibMax}),
     field("mapped_mib", &Budgets::mapped_mib, NumberRule{1, control::kMibMax}),
+    field("mappings", &Budgets::mappings, NumberRule{1, 16384}),
     field("native_connections", &Budgets::native_connections, NumberRule{0, 32768}),
     field("commands_per_s", &Budgets::commands_per_s, NumberRule{1000, control::kPerSecondMax}),
     field("doorbells_per_s", &Budgets::doorbells_per_s, NumberRule{10'000, control::kPerSecondMax}));
@@ -169,6 +170,7 @@ inline constexpr auto kObject<control::BudgetsTable> = request(
     field("total_registered_mib", &TotalBudgets::registered_mib, NumberRule{1, control::kMibMax}),
     field("total_rings_mib", &TotalBudgets::rings_mib, NumberRule{1, control::kMibMax}),
     field("total_mapped_mib", &TotalBudgets::mapped_mib, NumberRule{1, control::kMibMax}),
+    field("total_mappings", &TotalBudgets::mappings, NumberRule{1, 28672}),
     field("total_native_connections", &TotalBudgets::native_connections, NumberRule{0, 65536}));
 
 template <>
