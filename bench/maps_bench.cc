@@ -39,8 +39,7 @@ void LookUp(benchmark::State& state) {
 }
 BENCHMARK(LookUp)->Arg(2)->Arg(512)->Arg(kMaxRamMaps);
 
-// Maps them one by one, and unmaps all by one call; the time is that of all maps, or of that call. Without a
-// reaper the call unmaps them itself.
+// The time of all maps together.
 void Map(benchmark::State& state) {
   const auto maps = static_cast<std::uint64_t>(state.range(0));
   const Fd ram = ram_for(maps);
@@ -54,6 +53,7 @@ void Map(benchmark::State& state) {
 }
 BENCHMARK(Map)->Arg(kMaxRamMaps)->Unit(benchmark::kMillisecond);
 
+// The time of one call that forgets all maps; the reaper unmaps them later.
 void UnmapTogether(benchmark::State& state) {
   const auto maps = static_cast<std::uint64_t>(state.range(0));
   const Fd ram = ram_for(maps);

@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::size_t kUnmapSliceBytes = 16u << 20;
 
+static_assert(kMaxSigbusRanges > kTotalMappingsMax,
+              "the budget ends first, and the rest is for BAR 2 of each adapter");
+
 // The page size of files on that file system; 0 if the kind is not accepted.
 std::uint64_t page_bytes_of(const struct statfs& file_system) {
   if (file_system.f_type == TMPFS_MAGIC) return 4096;

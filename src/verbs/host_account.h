@@ -1,8 +1,8 @@
 // HostAccount: checks the sum over all adapters of a daemon, on all its shards, against the totals in the
 // configuration. No total is exceeded at any moment, whoever takes at the same time.
 //
-// The last quarter of each total, except that of mapped RAM, is reserved for adapters that hold less than
-// 1/400 of the total. So a hundred adapters can always have 1/400 each, whatever the others take.
+// The last quarter of each total, except those of guestmem::MappedMemory, is reserved for adapters that hold
+// less than 1/400 of the total. So a hundred adapters can always have 1/400 each, whatever the others take.
 //
 // Thread: any; never blocks.
 #pragma once
