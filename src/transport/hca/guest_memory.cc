@@ -7,14 +7,6 @@
 #include "guestmem/host_mapping.h"
 
 namespace pvrdma::transport::hca {
-namespace {
-
-bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
-}
-
-}  // namespace
-
 // A job for the worker's thread and its result.
 struct GuestMemory::Job {
   std::shared_ptr<Nic> nic;
@@ -145,19 +137,30 @@ GuestMemory::Key GuestMemory::find(const std::byte* data) const {
   return {.lkey = region.lkey(), .rkey = region.rkey(), .bytes = chunk.memory.size() - offset};
 }
 
-bool GuestMemory::overlaps(std::span<const std::byte> memory) const {
-  return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return overlap(chunk.memory, memory); });
+// Chunks are in the order of addresses and do not overlap, so those of a range are neighbours.
+std::span<GuestMemory::Chunk> GuestMemory::chunks_of(std::span<const std::byte> memory) {
+  const auto first = std::ranges::partition_point(chunks_, [&](const Chunk& chunk) {
+    return chunk.memory.data() + chunk.memory.size() <= memory.data();
+  });
+  const auto last = std::partition_point(first, chunks_.end(), [&](const Chunk& chunk) {
+    return chunk.memory.data() < memory.data() + memory.size();
+  });
+  return {first, last};
+}
+
+bool GuestMemory::overlaps(std::span<const std::byte> memory) {
+  return !chunks_of(memory).empty();
 }
 
 void GuestMemory::drop(std::span<const std::byte> memory) {
-  std::erase_if(chunks_, [&](Chunk& chunk) {
-    if (!overlap(chunk.memory, memory)) return false;
-    if (chunk.registered != nullptr) {
-      pinned_bytes_ -= chunk.memory.size();
-      services_.bury(std::move(chunk.registered));
-    }
-    return true;
-  });
+  const std::span<Chunk> gone = chunks_of(memory);
+  for (Chunk& chunk : gone) {
+    if (chunk.registered == nullptr) continue;
+    pinned_bytes_ -= chunk.memory.size();
+    services_.bury(std::move(chunk.registered));
+  }
+  const auto first = chunks_.begin() + (gone.data() - chunks_.data());
+  chunks_.erase(first, first + static_cast<std::ptrdiff_t>(gone.size()));
 }
 
 }  // namespace pvrdma::transport::hca

@@ -64,7 +64,7 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   };
   Key find(const std::byte* data) const;
 
-  bool overlaps(std::span<const std::byte> memory) const;
+  bool overlaps(std::span<const std::byte> memory);
   void drop(std::span<const std::byte> memory);
 
  private:
@@ -84,6 +84,7 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
 
   void add(const guestmem::RamRange& range);
   void register_next();
+  std::span<Chunk> chunks_of(std::span<const std::byte> memory);
   void on_registered(Job& job);
 
   const std::shared_ptr<Nic> nic_;
