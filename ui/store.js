@@ -2,7 +2,8 @@
 //
 // The copy stays when the daemon goes away, and the store tries again after 1, 2, 5 and 10 s. Views draw from `data`, and name
 // further paths by detail(): these are asked for as long as a view draws them. A daemon that has /v1/watch tells hosts, switches
-// and VMs by itself, or only that they changed if there are many. They are then asked for only after an edit and such a change.
+// and VMs by itself, or only that they changed if there are many. They are then asked for only after an edit and such a change,
+// and the version only when the stream begins again.
 import { get, request, Refusal, token } from './api.js';
 import { EventFeed } from './event_feed.js';
 import { MotionTasks } from './motion_tasks.js';
@@ -19,7 +20,8 @@ const kLongMs = 5000;
 const kStatsMs = 3000;  // counters of /v1/watch that are older are not used
 const kFirstMs = 500;   // the first answers wait this long for the inventory of /v1/watch
 const kInventory = ['hosts', 'dvs', 'vms'];  // of an event `inventory` of /v1/watch
-const kPaths = { hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
+const kTold = ['version', ...kInventory];  // asked for only while /v1/watch does not tell
+const kPaths = { version: '/v1/version', hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
 const kOtherToken = 'The daemon has other tokens: this is neither the first line of [api] token_file nor that of read_token_file.';
 const kEditsMax = 64;  // of one request
@@ -75,7 +77,7 @@ export class Store {
   // Asks for what the daemon does not tell by itself. Called every two seconds.
   look() {
     const is_told = this.live && this.#tells_inventory && Date.now() - this.#stats_ms < kStatsMs;
-    return this.#begin(Object.keys(kPaths).filter((name) => !is_told || !kInventory.includes(name)));
+    return this.#begin(Object.keys(kPaths).filter((name) => !is_told || !kTold.includes(name)));
   }
 
   async #begin(names) {
@@ -175,9 +177,10 @@ export class Store {
     return request('POST', '/v1/batch', { edits: edits.map(({ method, path, body }) => ({ method, path, body })), ...more });
   }
 
-  async #ask(wanted) {
+  async #ask(names) {
     const told = this.#inventory;
-    const version = await get('/v1/version');
+    const version = names.includes('version') ? await get(kPaths.version) : this.data.version;
+    const wanted = names.filter((name) => name !== 'version');
     const in_cluster = version.host !== null && version.host !== '';
     if (version.features?.includes('watch') && this.#watch === null) {
       this.#watch = new Watch((event, told) => this.#told(event, told));
@@ -253,7 +256,7 @@ export class Store {
     if (event === 'store' && this.data.cluster) Object.assign(this.data.cluster.store, data);
     else if (event === 'stats') this.#take_stats(data);
     else if (event === 'events') this.#take_events(data.events);
-    else if (event === 'changed') this.refresh();
+    else if (event === 'changed' || event === 'hello') this.refresh();
     this.#changed();
   }
 

@@ -53,7 +53,7 @@ def test_an_inventory_that_is_too_large_is_asked_for_when_it_changes(browser: Br
     def since_the_last() -> list[str]:
         paths = [path for _, path in bridge.asked]
         return paths[len(paths) - paths[::-1].index("/v1/dvs"):]
-    browser.wait("rounds of requests without it", lambda: since_the_last().count("/v1/version") > 2)
+    browser.wait("rounds of requests without it", lambda: since_the_last().count("/v1/adapters") > 2)
     bridge.asked.clear()
     guided[1].ctl("dvs", "create", "Second")
     try:
