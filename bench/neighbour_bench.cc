@@ -77,8 +77,8 @@ struct Result {
 
 std::vector<const Attack*> all_attacks() {
   std::vector<const Attack*> all;
-  for (const auto part :
-       {traffic_attacks(), ethernet_attacks(), memory_attacks(), session_attacks(), object_attacks()}) {
+  for (const auto part : {traffic_attacks(), ethernet_attacks(), memory_attacks(), session_attacks(),
+                          object_attacks(), watch_attacks()}) {
     for (const Attack& attack : part) all.push_back(&attack);
   }
   return all;
@@ -120,6 +120,7 @@ class Attacker {
                                    fmt::format("{}", options.touch_mib)};
     std::vector<std::string> sockets = daemon.attackers();
     if (attack.ethernet) sockets.push_back(daemon.ethernet());
+    if (attack.api) sockets.push_back(daemon.api());
     for (const std::string& socket : sockets) words.insert(words.end(), {"--socket", socket});
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());

@@ -27,7 +27,7 @@ class Field {
   void begin();
   bool over() const { return std::chrono::steady_clock::now() >= deadline_; }
 
-  const std::vector<std::string> sockets;  // of adapters A0 ..., then of the Ethernet if there is one
+  const std::vector<std::string> sockets;  // of adapters A0 ..., then of the Ethernet, then of the API
   const std::uint64_t touch_bytes;         // how much memory a dying VM has touched
 
  private:
@@ -45,6 +45,7 @@ struct Attack {
   std::uint32_t adapters = 1;
   bool cluster = false;   // needs a daemon in a cluster
   bool ethernet = false;  // the daemon's RoCE link dials the attacker
+  bool api = false;       // gets the daemon's API, too
 };
 
 // Attacks by what they abuse. Each function is in its own file.
@@ -53,5 +54,6 @@ std::span<const Attack> session_attacks();
 std::span<const Attack> object_attacks();
 std::span<const Attack> traffic_attacks();
 std::span<const Attack> ethernet_attacks();
+std::span<const Attack> watch_attacks();
 
 }  // namespace pvrdma::bench

@@ -27,6 +27,9 @@ Daemon::Daemon(const Options& options) : options_(options) {
   std::string folder = (std::filesystem::temp_directory_path() / "pvrdma-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no folder for the daemon's sockets");
   folder_ = folder;
+  using std::filesystem::perms;
+  std::filesystem::permissions(folder_,
+                               perms::owner_all | perms::group_exec);  // for another user of its group
   std::filesystem::create_directories(options_.log.parent_path());
   write_config();
   start();
@@ -54,7 +57,7 @@ std::vector<std::string> Daemon::attackers() const {
 
 void Daemon::write_config() const {
   std::ofstream file(folder_ / "pvrdmad.toml");
-  file << fmt::format("[daemon]\napi_socket = \"{}\"\n", (folder_ / "api.sock").string());
+  file << fmt::format("[daemon]\napi_socket = \"{}\"\n", api());
   const auto adapter = [&](const std::string& name, std::uint32_t number, std::string_view doorbells) {
     file << fmt::format(
         "\n[[adapter]]\nname = \"{}\"\nsocket = \"{}\"\nmac = \"02:00:00:00:00:{:02x}\"\n"
@@ -97,8 +100,8 @@ void Daemon::create_vm() const {
 }
 
 void Daemon::ctl(const std::string& arguments) const {
-  const std::string command = fmt::format("'{}' --api '{}' {} >/dev/null", PVRDMACTL_BINARY,
-                                          (folder_ / "api.sock").string(), arguments);
+  const std::string command =
+      fmt::format("'{}' --api '{}' {} >/dev/null", PVRDMACTL_BINARY, api(), arguments);
   if (std::system(command.c_str()) != 0)
     throw std::runtime_error(fmt::format("pvrdmactl {}: refused", arguments));
 }

@@ -32,6 +32,7 @@ class Daemon {
   std::string socket(const std::string& adapter) const { return (folder_ / (adapter + ".sock")).string(); }
   std::vector<std::string> attackers() const;
   std::string ethernet() const { return (folder_ / "ethernet.sock").string(); }
+  std::string api() const { return (folder_ / "api.sock").string(); }
 
   bool alive();
   // How the daemon ended: "exit code 2", "signal 9 (Killed)". Empty: it runs.

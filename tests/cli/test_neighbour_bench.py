@@ -42,11 +42,12 @@ def test_an_idle_neighbour_is_served(tmp_path: Path) -> None:
 def test_attacks_get_through_to_the_daemon(tmp_path: Path) -> None:
     """Attacks on the session, in a cluster, through memory and from an Ethernet. Their output and the daemon's
     log show that they reached it."""
-    entries = measure(tmp_path, "connect-loop", "gids-in-a-loop", "mapped-doorbells", "mad-frames")
+    entries = measure(tmp_path, "connect-loop", "gids-in-a-loop", "mapped-doorbells", "mad-frames", "watchers")
     assert "connections" in str(entries["Neighbour/connect-loop/read"]["remark"])
     assert "GIDs bound and unbound" in str(entries["Neighbour/gids-in-a-loop/read"]["remark"])
     assert "doorbells in 500 contexts" in str(entries["Neighbour/mapped-doorbells/read"]["remark"])
     assert "frames of 322 bytes" in str(entries["Neighbour/mad-frames/read"]["remark"])
+    assert "watchers read" in str(entries["Neighbour/watchers/read"]["remark"])
     assert "A0.sock" in (tmp_path / "logs" / "connect-loop.log").read_text()
 
 
