@@ -39,14 +39,15 @@ def undo(fleet: Fleet) -> None:
 def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None:
     one = empty[1]
     try:
-        browser.open(empty_bridge.page, "#/networking")
+        browser.open(empty_bridge.page)
+        browser.follow("Networking")
         browser.click("New Distributed Switch")
         browser.next(2)
         browser.type("group", PORTGROUP)
         browser.finish()
         assert [(dvs["name"], len(dvs["uplinks"]), [group["name"] for group in dvs["portgroups"]]) for dvs in one.ctl("dvs", "list")] == [(SWITCH, 2, [PORTGROUP])]
 
-        browser.go(f"#/networking/{SWITCH}/configure/hosts")
+        browser.follow(SWITCH, "Hosts")
         browser.click("Add and Manage Hosts")
         browser.next()
         for name in empty.hosts:
@@ -59,36 +60,36 @@ def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None
         assert {member["host"]: member["uplinks"] for member in one.ctl("dvs", "get", SWITCH)["members"]} == {name: {"uplink1": "vmnic0"} for name in empty.hosts}
 
         for name, shown in empty.hosts.items():
-            browser.go(f"#/hosts/{name}/configure/vmkernel-adapters")
+            browser.follow(name, "Configure", "VMkernel adapters")
             browser.click("Add networking")
             browser.type("address", shown.address)
             browser.tick("tagged", False)
             browser.ok()
             assert [(vmk["name"], vmk["address"], vmk["tagged"]) for vmk in host(empty, name)["vmks"]] == [("vmk2", shown.address, False)]
-            browser.go(f"#/hosts/{name}/configure/advanced")
+            browser.follow(name, "Configure", "Advanced System Settings")
             browser.click("Edit")
             browser.choose("vmk", f"vmk2 ({shown.address})")
             browser.ok()
             assert host(empty, name)["pvrdma_vmknic"] == "vmk2"
-            browser.go(f"#/hosts/{name}/configure/firewall")
+            browser.follow(name, "Configure", "Firewall")
             browser.click("Edit")
             browser.tick("enabled", True)
             browser.ok()
             assert host(empty, name)["ruleset"]["enabled"]
 
-        browser.go("#/vms")
+        browser.follow("VMs")
         for number, name in enumerate(empty.hosts, 1):
             browser.click("New Virtual Machine")
             browser.type("name", f"VM-0{number}")
             browser.choose("host", name)
             browser.finish()
-            browser.go("#/vms")
+            browser.follow("VMs")
         told = one.ctl("vm", "list")
         assert [(vm["name"], vm["host"], vm["memory_reserved_mib"], vm["adapter"]["portgroup"], vm["adapter"]["protocol"], vm["power_on_refusal"]) for vm in told] == \
             [(f"VM-0{number}", name, 512, PORTGROUP, "v2", "") for number, name in enumerate(empty.hosts, 1)]
 
         until("the hosts are connected", lambda: one.ctl("cluster", "get")["tcp"]["peers"], accept=lambda peers: [peer["lanes_up"] for peer in peers] == [4])
-        browser.go("#/home")
+        browser.follow("Home")
         browser.wait("the first six steps are done", lambda: browser.run(SIX_DONE))
         with empty.checker("VM-01", "VM-02") as checker:
             checker.advance(20)

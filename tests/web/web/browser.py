@@ -99,6 +99,13 @@ class Browser(Block):
         self.run("location.hash = arguments[0]", address)
         self.settle()
 
+    def follow(self, name: str, *links: str) -> None:
+        """Clicks an entry of the inventory, then links of the view: tabs, and entries of the list beside it."""
+        script = """return [...document.querySelectorAll(`${arguments[0]} a`)].find((each) => each.title === arguments[1] || each.textContent.trim() === arguments[1]) ?? null"""
+        for place, text in [("nav.tree", name), *(("main nav", link) for link in links)]:
+            until(f"the link {text}", lambda place=place, text=text: self.run(script, place, text), accept=lambda found: found is not None).click()
+            self.settle()
+
     def visit(self, address: str) -> None:
         """As go(), and waits for the view's data."""
         self.go(address)
