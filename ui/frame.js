@@ -121,7 +121,8 @@ const help = (changed) => html`<section class="help" aria-label="Help">
   <h2 class="section-title">Keys</h2>
   <p><kbd>/</kbd> search · <kbd>?</kbd> this help · <kbd>g</kbd> then <kbd>r</kbd> readiness, <kbd>h</kbd> hosts, <kbd>v</kbd> VMs,
     <kbd>n</kbd> networking, <kbd>c</kbd> connections, <kbd>t</kbd> topology, <kbd>m</kbd> motions, <kbd>p</kbd> captures, <kbd>f</kbd> faults, <kbd>e</kbd> events,
-    <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter</p>
+    <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter,
+    <kbd>.</kbd> actions of the chosen row</p>
   <p>Filter of a table: words in any column, or <code>column:word</code>.</p>
   <label><input type="checkbox" .checked=${letters_off()} @change=${(event) => { set_letters_off(event.target.checked); changed(); }}>
     Switch single letters off</label></section>`;

@@ -1,4 +1,4 @@
-// Keys: `/` searches, `?` helps, `g` and a letter goes to a page. Single letters can be switched off in the help.
+// Keys: `/` searches, `?` helps, `g` and a letter goes to a page; `.` is a table's. Single letters can be switched off in the help.
 import { go } from './route.js';
 
 const kKey = 'pvrdma-letters-off';

@@ -21,6 +21,9 @@ export const button = (label, run, why = '', off = why !== '') => html`<span cla
   <button type="button" class="btn btn-outline btn-sm" ?disabled=${off} @click=${run}>${label}</button>
   ${why ? html`<span class="reason">${why}</span>` : nothing}</span>`;
 
+// Buttons for [[label, run, why, off]].
+export const buttons = (actions) => actions.map((action) => button(...action));
+
 // Names and values.
 export const facts = (pairs) => html`<dl class="facts">${pairs.map(([name, value]) => html`<dt>${name}</dt><dd>${value ?? '--'}</dd>`)}</dl>`;
 

@@ -5,7 +5,9 @@
 // lives as long as the page and keeps sort, filter and selection.
 import { html, nothing, svg } from './lit.js';
 import { csvCell } from './format.js';
+import { letters_off } from './keys.js';
 import { facts } from './parts.js';
+import { show_row_actions } from './row_actions.js';
 import { save } from './save.js';
 
 const kWindow = 60;
@@ -16,7 +18,7 @@ const kept = new Map();  // id -> Table
 
 // columns: [{key, title, value(row), cell?(row), number?}]. value() sorts, filters and copies; cell() draws. A cell may cut a long
 // text: below the table the selected row has it whole.
-// options: {key(row), open?(row): the address of a row, empty: what to say without rows}
+// options: {key(row), open?(row): the address of a row, actions?(row): [[label, run, why, off]], empty: what to say without rows}
 export function table(id, columns, options) {
   if (!kept.has(id)) kept.set(id, new Table(id, columns, options));
   const found = kept.get(id);
@@ -224,7 +226,14 @@ export class Table {
       this.#select(this.options.key(shown[next]));
     } else if (event.key === 'Enter' && this.options.open && active >= 0) {
       location.hash = this.options.open(shown[active]);
+    } else if (event.key === '.' && active >= 0 && !letters_off()) {
+      this.#show_actions(shown[active]);
     }
+  }
+
+  #show_actions(row) {
+    const actions = () => this.options.actions?.(row) ?? [];
+    if (actions().length > 0) show_row_actions(this.columns[0].value(row), actions);
   }
 
   #show(scroll, index) {

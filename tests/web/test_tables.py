@@ -7,6 +7,8 @@ from pathlib import Path
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from fleet.fleet import PORTGROUP, SWITCH
+from test_migrate import RUNS
 from web.bridge import Bridge
 from web.browser import Browser
 
@@ -49,6 +51,61 @@ def test_the_keyboard_in_a_table(browser: Browser, bridge: Bridge) -> None:
     assert browser.run("return document.getElementById(document.getElementById('grid-vms').getAttribute('aria-activedescendant')).cells[0].innerText.trim()") == "VM-02"
     press(browser, Keys.ENTER)
     browser.wait("its page", lambda: browser.text("main h1").endswith("VM-02"))
+
+
+def test_the_actions_of_a_row(browser: Browser, bridge: Bridge) -> None:
+    """`.` opens what can be done with the chosen row. The focus returns to the table: after Esc, and after an action's own dialog."""
+    has_dialog = "return document.querySelector('dialog') !== null"
+    in_table = "return document.activeElement.id"
+    browser.open(bridge.page, "#/vms")
+    browser.wait("both rows", lambda: len(browser.grid("VMs")) == 2)
+    browser.run("document.getElementById('grid-vms').focus()")
+    press(browser, ".")
+    assert not browser.run(has_dialog), "no row is chosen"
+    press(browser, Keys.ARROW_DOWN)
+    press(browser, ".")
+    browser.wait("the actions", lambda: browser.text("dialog h1") == "Actions of VM-01")
+    shown = browser.run("return [...document.querySelectorAll('dialog .modal-body button')].map((each) => [each.innerText, !each.disabled])")
+    assert shown == [["Edit Settings", True], ["Upgrade VM Compatibility", True], ["Migrate", False], ["Remove", True]]
+    assert "VM-01 is powered off: only a running VM is migrated." in browser.text("dialog")
+    assert browser.violations_of_both_themes() == []
+    press(browser, Keys.ESCAPE)
+    browser.wait("the table has the focus", lambda: not browser.run(has_dialog) and browser.run(in_table) == "grid-vms")
+    press(browser, ".")
+    browser.click("Edit Settings", "dialog")
+    browser.wait("its dialog", lambda: browser.text("dialog h1") == "Edit Settings: VM-01")
+    browser.click("Cancel", "dialog")
+    browser.wait("the table has the focus again", lambda: not browser.run(has_dialog) and browser.run(in_table) == "grid-vms")
+    press(browser, "?")
+    browser.wait("the help", lambda: "actions of the chosen row" in browser.text("main .help"))
+    browser.run("document.querySelector('main .help input').click(); document.getElementById('grid-vms').focus()")
+    press(browser, ".")
+    assert not browser.run(has_dialog), "letters are off"
+
+
+# Tables whose rows have actions, and those of a row.
+_ACTIONS = {("#/networking", "Distributed Switches"): ["New Distributed Port Group", "Add and Manage Hosts", "Remove"],
+            (f"#/networking/{SWITCH}/configure/port-groups", "Port Groups"): [f"Edit Settings of {PORTGROUP}", f"Remove {PORTGROUP}"],
+            (f"#/networking/{SWITCH}/configure/hosts", "Hosts"): ["Manage esx-01"],
+            ("#/hosts/esx-01/configure/vmkernel-adapters", "VMkernel adapters"): ["Remove vmk2"],
+            ("#/hosts/esx-01/configure/advanced", "Advanced System Settings"): ["Edit"],
+            ("#/hosts/esx-01/configure/firewall", "Firewall"): ["Edit"],
+            ("#/hosts", "Hosts"): ["Remove"], ("#/motions", "Motions"): ["Cancel motion"]}
+
+
+def test_rows_have_the_actions_of_their_objects(browser: Browser, bridge: Bridge) -> None:
+    bridge.overlay = lambda path, answer: [RUNS] if path == "/v1/motions" else [answer[0] | {"alive": False}, answer[1]] if path == "/v1/hosts" else answer
+    browser.open(bridge.page, "#/about")
+    for (view, label), expected in _ACTIONS.items():
+        browser.visit(view)
+        browser.wait(view, lambda label=label: browser.grid(label))
+        browser.run("[...document.querySelectorAll('[role=grid]')].find((each) => each.getAttribute('aria-label') === arguments[0]).focus()", label)
+        press(browser, Keys.HOME)
+        press(browser, ".")
+        browser.wait("the actions", lambda: browser.text("dialog h1").startswith("Actions of "))
+        assert browser.run("return [...document.querySelectorAll('dialog .modal-body button')].map((each) => each.innerText)") == expected, view
+        press(browser, Keys.ESCAPE)
+        browser.wait("no dialog", lambda: not browser.run("return document.querySelector('dialog') !== null"))
 
 
 def test_keys_of_the_page(browser: Browser, bridge: Bridge) -> None:

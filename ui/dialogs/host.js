@@ -1,9 +1,9 @@
-// Removal of a host that is gone for good.
+// What can be done with a host: the removal of one that is gone for good.
 import { html } from '../lit.js';
 import { show } from '../dialog.js';
 import { quoted } from '../format.js';
 
-export const remove_host = ({ name }) => show({
+const remove_host = ({ name }) => show({
   title: `Remove ${name}`,
   target: 'cluster',
   ok: 'Remove',
@@ -14,3 +14,6 @@ export const remove_host = ({ name }) => show({
   commands: () => [`pvrdmactl host delete ${quoted(name)}`],
   done: () => { location.hash = '#/hosts'; },
 });
+
+// As buttons() takes them.
+export const host_actions = (store, host) => (host.alive ? [] : [['Remove', () => remove_host(host), store.cannot_edit]]);

@@ -2,7 +2,7 @@
 import { html } from '../lit.js';
 import { discard_file, end_capture, new_capture } from '../dialogs/capture.js';
 import { bytes, dateAndTime } from '../format.js';
-import { answer, button, section, title } from '../parts.js';
+import { answer, button, buttons, section, title } from '../parts.js';
 import { recordings } from '../recordings.js';
 import { to } from '../route.js';
 import { Table, table } from '../table.js';
@@ -32,15 +32,18 @@ export const captures = (store) => html`${title(W.captures)}
   ${draw_files()}`;
 
 function draw_running(store, list) {
-  const grid = table('captures', running, { label: 'Running on this host', key: (capture) => capture.id, empty: 'No capture runs.' });
+  const actions = (capture) => [[`End capture ${capture.id}`, () => end_capture(capture), '', store.cannot_act !== '']];
+  const grid = table('captures', running, { label: 'Running on this host', key: (capture) => capture.id, actions, empty: 'No capture runs.' });
   const chosen = grid.chosen(list);
   return grid.draw(list, html`${button(W.capture, () => new_capture(store), store.cannot_act_on_adapters)}
-    ${chosen ? button(`End capture ${chosen.id}`, () => end_capture(chosen), '', store.cannot_act !== '') : ''}`);
+    ${chosen ? buttons(actions(chosen)) : ''}`);
 }
 
+const file_actions = (file) => [['Save', () => file.save(), '', !file.bytes], ['Stop', () => { file.stop(); Table.changed(); }, '', file.state !== 'runs'],
+                                ['Discard', () => discard_file(file)]];
+
 function draw_files() {
-  const grid = table('capture-files', files, { label: 'Files of this page', key: (file) => file.id, empty: 'Files stay here until they are discarded or the page is left.' });
+  const grid = table('capture-files', files, { label: 'Files of this page', key: (file) => file.id, actions: file_actions, empty: 'Files stay here until they are discarded or the page is left.' });
   const chosen = grid.chosen(recordings);
-  return grid.draw(recordings, chosen ? html`${button('Save', () => chosen.save(), '', !chosen.bytes)}
-    ${button('Stop', () => { chosen.stop(); Table.changed(); }, '', chosen.state !== 'runs')}${button('Discard', () => discard_file(chosen))}` : '');
+  return grid.draw(recordings, chosen ? buttons(file_actions(chosen)) : '');
 }

@@ -1,7 +1,7 @@
 // Faults that are injected into what this host's adapters send, and the bar that every page has while there is one.
 import { html, nothing } from '../lit.js';
 import { inject_faults, kinds, remove_fault, title_of } from '../dialogs/fault.js';
-import { answer, box, button, title } from '../parts.js';
+import { answer, box, button, buttons, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
@@ -28,10 +28,11 @@ export function faults(store) {
   return html`${title(W.faults)}
     <p class="empty">Each column has the probability, and how many messages the fault has met.</p>
     ${answer(store.detail(kPath), (list) => {
-      const grid = table('faults', columns, { label: W.faults, key: (fault) => fault.id, empty: 'No fault is injected.' });
+      const actions = (fault) => [[`Remove fault ${fault.id}`, () => remove_fault(fault), '', store.cannot_act !== '']];
+      const grid = table('faults', columns, { label: W.faults, key: (fault) => fault.id, actions, empty: 'No fault is injected.' });
       const chosen = grid.chosen(list);
       return grid.draw(list, html`${button(W.injectFaults, () => inject_faults(store), store.cannot_act_on_adapters)}
-        ${chosen ? html`${button(`Remove fault ${chosen.id}`, () => remove_fault(chosen), '', store.cannot_act !== '')}
+        ${chosen ? html`${buttons(actions(chosen))}
           ${button('Remove all', () => remove_fault(), '', store.cannot_act !== '')}` : ''}`);
     })}`;
 }

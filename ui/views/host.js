@@ -1,8 +1,8 @@
 // One host: Summary, Monitor and Configure.
 import { html } from '../lit.js';
-import { remove_host } from '../dialogs/host.js';
+import { host_actions } from '../dialogs/host.js';
 import { yes } from '../format.js';
-import { box, button, dot, facts, side_list, tabs, title } from '../parts.js';
+import { box, buttons, dot, facts, side_list, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { W } from '../words.js';
 import { monitor } from './host_monitor.js';
@@ -17,7 +17,7 @@ const system = { advanced: [W.advanced, advanced], firewall: [W.firewall, firewa
 export function host(store, name, [tab = 'summary', ...rest]) {
   const shown = store.data.hosts.find((each) => each.name === name);
   if (!shown) return html`${title(name)}${box('warning', `The cluster has no host ${name}.`)}`;
-  return html`${title(html`${dot(shown.alive, store.live)} ${name}`, shown.alive ? undefined : button('Remove', () => remove_host(shown), store.cannot_edit))}
+  return html`${title(html`${dot(shown.alive, store.live)} ${name}`, buttons(host_actions(store, shown)))}
     ${tabs(name, [[W.summary, to('hosts', name, 'summary'), tab === 'summary'],
                   [W.monitor, to('hosts', name, 'monitor'), tab === 'monitor'], [W.configure, to('hosts', name, 'configure'), tab === 'configure']])}
     ${tab === 'configure' ? configure(store, shown, rest) : tab === 'monitor' ? monitor(store, shown, rest) : summary(store, shown)}`;

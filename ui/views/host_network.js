@@ -2,7 +2,7 @@
 import { html } from '../lit.js';
 import { add_vmkernel, remove_vmkernel } from '../dialogs/vmkernel.js';
 import { nicSpeed } from '../format.js';
-import { button, facts, section } from '../parts.js';
+import { button, buttons, facts, section } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
@@ -69,9 +69,10 @@ export function vmkernel_adapters(store, host) {
     { key: 'address', title: W.ipAddress, value: (vmk) => vmk.address },
     { key: 'pvrdma', title: 'PVRDMA', value: (vmk) => (vmk.tagged ? 'Yes' : 'No') },
   ];
-  const grid = table(`vmkernel-adapters/${host.name}`, columns, { label: W.vmkernelAdapters, key: (vmk) => vmk.name, empty: 'No VMkernel adapters. PVRDMA between hosts needs one.' });
+  const actions = (vmk) => [[`Remove ${vmk.name}`, () => remove_vmkernel(host, vmk), store.cannot_edit]];
+  const grid = table(`vmkernel-adapters/${host.name}`, columns, { label: W.vmkernelAdapters, key: (vmk) => vmk.name, actions, empty: 'No VMkernel adapters. PVRDMA between hosts needs one.' });
   const chosen = grid.chosen(host.vmks);
   return html`${section(W.vmkernelAdapters)}${grid.draw(host.vmks, html`
     ${button(W.addNetworking, () => add_vmkernel(store, host), store.cannot_edit)}
-    ${chosen ? button(`Remove ${chosen.name}`, () => remove_vmkernel(host, chosen), store.cannot_edit) : ''}`)}`;
+    ${chosen ? buttons(actions(chosen)) : ''}`)}`;
 }

@@ -3,7 +3,7 @@ import { html } from '../lit.js';
 import { edit_advanced } from '../dialogs/advanced.js';
 import { edit_firewall } from '../dialogs/firewall.js';
 import { ports } from '../format.js';
-import { answer, box, button, facts, section } from '../parts.js';
+import { answer, box, buttons, facts, section } from '../parts.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
 
@@ -17,9 +17,10 @@ export function advanced(store, host) {
     { key: 'default', title: W.default, value: (setting) => setting.default, cell: (setting) => setting.default || html`<i>empty</i>` },
     { key: 'description', title: W.description, value: (setting) => setting.description },
   ];
+  const actions = () => [[W.edit, () => edit_advanced(host), store.cannot_edit]];
   return html`${section(W.advanced)}
-    ${answer(store.detail(`/v1/hosts/${encodeURIComponent(host.name)}/advanced`), (settings) => table(`advanced/${host.name}`, columns, { label: W.advanced, key: (setting) => setting.path })
-      .draw(settings, button(W.edit, () => edit_advanced(host), store.cannot_edit)))}`;
+    ${answer(store.detail(`/v1/hosts/${encodeURIComponent(host.name)}/advanced`), (settings) => table(`advanced/${host.name}`, columns, { label: W.advanced, key: (setting) => setting.path, actions })
+      .draw(settings, buttons(actions())))}`;
 }
 
 export function firewall(store, host) {
@@ -32,10 +33,11 @@ export function firewall(store, host) {
     { key: 'protocol', title: W.protocol, value: () => [...new Set((rules.value ?? []).map((rule) => rule.protocol))].join(', ') },
     { key: 'state', title: W.state, value: (ruleset) => (ruleset.enabled ? 'Enabled' : 'Disabled') },
   ];
+  const actions = () => [[W.edit, () => edit_firewall(store, host), store.cannot_edit]];
   return html`${section(W.firewall)}
     ${host.firewall ? '' : box('info', `The firewall of ${host.name} is disabled: the ruleset has no effect.`)}
-    ${table(`firewall/${host.name}`, columns, { label: W.firewall, key: (ruleset) => ruleset.name })
-      .draw(rulesets, button(W.edit, () => edit_firewall(store, host), store.cannot_edit))}
+    ${table(`firewall/${host.name}`, columns, { label: W.firewall, key: (ruleset) => ruleset.name, actions })
+      .draw(rulesets, buttons(actions()))}
     <section class="detail" aria-label="Ruleset pvrdma"><h3 class="section-title">pvrdma</h3>
     ${facts([[W.allowedIps, host.ruleset.allow_all ? 'All' : host.ruleset.allowed.join(', ') || 'none: nothing is admitted']])}</section>`;
 }

@@ -1,5 +1,6 @@
 // Hosts of the cluster.
 import { html } from '../lit.js';
+import { host_actions } from '../dialogs/host.js';
 import { dot, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
@@ -20,5 +21,6 @@ export function hosts(store) {
     { key: 'peers', title: 'Connected to this host', value: up },
   ];
   return html`${title(W.hosts)}
-    ${table('hosts', columns, { label: W.hosts, key: (host) => host.name, open: (host) => to('hosts', host.name), empty: store.outside || 'No host has joined yet.' }).draw(data.hosts)}`;
+    ${table('hosts', columns, { label: W.hosts, key: (host) => host.name, open: (host) => to('hosts', host.name),
+      actions: (host) => host_actions(store, host), empty: store.outside || 'No host has joined yet.' }).draw(data.hosts)}`;
 }

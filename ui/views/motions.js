@@ -48,7 +48,8 @@ export function motion_part(store, vm) {
   });
 }
 
-const cancel_button = (store, motion) => button('Cancel motion', () => cancel_motion(motion), store.cannot_edit || cannot_cancel(store, motion));
+const cancel_action = (store, motion) => ['Cancel motion', () => cancel_motion(motion), store.cannot_edit || cannot_cancel(store, motion)];
+const cancel_button = (store, motion) => button(...cancel_action(store, motion));
 
 // A motion is cancelled on the host that the VM leaves; anywhere if neither of its hosts is alive.
 function cannot_cancel(store, { from, to: target }) {
@@ -76,7 +77,8 @@ export function motions(store) {
   return html`${title(W.motions)}
     <p class="empty">The newest motion of each VM that left this host. Other hosts know theirs.</p>
     ${answer(store.detail(kPath), (list) => {
-      const grid = table('motions', columns, { label: W.motions, key: (motion) => motion.id, empty: 'No VM has left this host since its daemon started.' });
+      const grid = table('motions', columns, { label: W.motions, key: (motion) => motion.id, empty: 'No VM has left this host since its daemon started.',
+        actions: (motion) => (motion.state === 'runs' ? [cancel_action(store, motion)] : []) });
       const chosen = grid.chosen(list);
       return html`${grid.draw(list)}${chosen ? motion_detail(store, chosen) : ''}`;
     })}`;

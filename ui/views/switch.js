@@ -3,7 +3,7 @@ import { html } from '../lit.js';
 import { edit_port_group, new_port_group, remove_port_group } from '../dialogs/port_group.js';
 import { remove_switch } from '../dialogs/switch.js';
 import { manage_hosts } from '../dialogs/switch_hosts.js';
-import { box, button, dot, facts, section, side_list, title } from '../parts.js';
+import { box, button, buttons, dot, facts, section, side_list, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
@@ -29,12 +29,13 @@ function port_groups(store, dvs) {
     { key: 'native', title: 'Native endpoints', value: (group) => (group.native_endpoints ? group.native_peers.join(', ') || 'all' : 'not allowed') },
     { key: 'vms', title: W.vms, value: (group) => users(group).map((vm) => vm.name).join(', ') || 'none' },
   ];
-  const grid = table(`port-groups/${dvs.name}`, columns, { label: W.portGroups, key: (group) => group.name, empty: 'No port group yet.' });
+  const actions = (group) => [[`${W.editPortGroup} of ${group.name}`, () => edit_port_group(dvs, group), store.cannot_edit],
+                              [`Remove ${group.name}`, () => remove_port_group(dvs, group), store.cannot_edit]];
+  const grid = table(`port-groups/${dvs.name}`, columns, { label: W.portGroups, key: (group) => group.name, actions, empty: 'No port group yet.' });
   const chosen = grid.chosen(dvs.portgroups);
   return html`${section(W.portGroups)}${grid.draw(dvs.portgroups, html`
     ${button(W.newPortGroup, () => new_port_group(dvs), store.cannot_edit)}
-    ${chosen ? html`${button(`${W.editPortGroup} of ${chosen.name}`, () => edit_port_group(dvs, chosen), store.cannot_edit)}
-      ${button(`Remove ${chosen.name}`, () => remove_port_group(dvs, chosen), store.cannot_edit)}` : ''}`)}`;
+    ${chosen ? buttons(actions(chosen)) : ''}`)}`;
 }
 
 function uplinks(store, dvs) {
@@ -60,9 +61,10 @@ function members(store, dvs) {
     ...dvs.uplinks.map((slot) => ({ key: slot, title: slot, value: (member) => member.uplinks[slot] ?? '--' })),
   ];
   const alive = (member) => store.data.hosts.find((host) => host.name === member.host)?.alive ?? false;
-  const grid = table(`members/${dvs.name}`, columns, { label: W.hosts, key: (member) => member.host, empty: 'No host is a member.' });
+  const actions = ({ host }) => [[`Manage ${host}`, () => manage_hosts(store, dvs, 'manage', [host]), store.cannot_edit]];
+  const grid = table(`members/${dvs.name}`, columns, { label: W.hosts, key: (member) => member.host, actions, empty: 'No host is a member.' });
   const chosen = grid.chosen(dvs.members);
   return html`${section(W.hosts)}${grid.draw(dvs.members, html`
     ${button(W.addHosts, () => manage_hosts(store, dvs), store.cannot_edit)}
-    ${chosen ? button(`Manage ${chosen.host}`, () => manage_hosts(store, dvs, 'manage', [chosen.host]), store.cannot_edit) : ''}`)}`;
+    ${chosen ? buttons(actions(chosen)) : ''}`)}`;
 }

@@ -2,22 +2,14 @@
 import { daemon_of, own_daemon } from '../daemon.js';
 import { html } from '../lit.js';
 import { edit_settings } from '../dialogs/edit_settings.js';
-import { cannot_migrate, migrate } from '../dialogs/migrate.js';
-import { kNewest, remove_vm, upgrade_vm } from '../dialogs/vm.js';
 import { count, memory, rate } from '../format.js';
-import { answer, box, button, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
+import { answer, box, button, buttons, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
+import { locked, vm_actions } from '../vm_actions.js';
 import { W } from '../words.js';
 import { motion_part } from './motions.js';
 import { vm_monitor } from './vm_monitor.js';
 import { power } from './vms.js';
-
-// Why the VM cannot be changed now; '': it can.
-function locked(store, vm) {
-  if (store.cannot_edit) return store.cannot_edit;
-  if (vm.motion) return `${vm.name} is on its way to ${vm.motion.to}.`;
-  return vm.power === 'on' ? `${vm.name} is powered on.` : '';
-}
 
 const pages = { summary: [W.summary, summary], monitor: [W.monitor, monitor], 'power-on': ['How to power on', power_on] };
 
@@ -26,13 +18,7 @@ export function vm(store, name, [tab = 'summary']) {
   const adapter = store.data.adapters.find((each) => each.name === name);
   if (!shown && !adapter) return html`${title(name)}${box('warning', `The cluster has no VM ${name}.`)}`;
   if (!shown) return html`${title(name)}${adapter_facts(adapter, adapter.rate)}${vm_monitor(store, own_daemon(store), adapter)}`;
-  const why = locked(store, shown);
-  const newest = shown.hardware_version >= kNewest ? 'It has the newest version.' : '';
-  return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, html`
-      ${button(W.editSettings, () => edit_settings(store, shown), why)}
-      ${button(W.upgrade, () => upgrade_vm(shown), why ? '' : newest, why !== '' || newest !== '')}
-      ${button(W.migrate, () => migrate(store, shown), cannot_migrate(store, shown))}
-      ${button('Remove', () => remove_vm(shown), '', why !== '')}`)}
+  return html`${title(html`${power_dot(shown.power === 'on', store.live)} ${name}`, buttons(vm_actions(store, shown)))}
     ${tabs(name, Object.entries(pages).map(([key, [label]]) => [label, to('vms', name, key), tab === key]))}
     ${Object.hasOwn(pages, tab) ? pages[tab][1](store, shown, adapter) : box('warning', `A VM has no page ${tab}.`)}`;
 }

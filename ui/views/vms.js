@@ -5,6 +5,7 @@ import { memory, rate } from '../format.js';
 import { button, power_dot, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
+import { vm_actions } from '../vm_actions.js';
 import { W } from '../words.js';
 
 // A daemon without a cluster has adapters only, from its configuration.
@@ -27,7 +28,8 @@ export function vms(store) {
   ];
   const rows = store.outside ? data.adapters.map(alone) : data.vms;
   return html`${title(W.vms)}
-    ${table('vms', columns, { label: W.vms, key: (vm) => vm.name, open: (vm) => to('vms', vm.name), empty: 'No VM yet.' })
+    ${table('vms', columns, { label: W.vms, key: (vm) => vm.name, open: (vm) => to('vms', vm.name), empty: 'No VM yet.',
+                            actions: (vm) => (store.outside ? [] : vm_actions(store, vm)) })
       .draw(rows, button(W.newVm, () => new_vm(store), store.cannot_edit))}`;
 }
 
