@@ -4,6 +4,7 @@
 // none of them.
 import { html, nothing } from './lit.js';
 import { Refusal } from './api.js';
+import { copy_button } from './copy.js';
 import { W } from './words.js';
 
 let open = null;  // the dialog that is shown
@@ -161,4 +162,4 @@ const alert = (sentence) => html`<div class="alert alert-danger" role="alert" ta
 
 // Lines of pvrdmactl, to be copied.
 export const lines = (commands) => (commands.length ? html`<div class="commands"><code>${commands.join('\n')}</code>
-  <button type="button" class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(commands.join('\n'))}>Copy</button></div>` : nothing);
+  ${copy_button(() => commands.join('\n'))}</div>` : nothing);

@@ -44,5 +44,3 @@ export function answer(detail, draw) {
 // How much of a whole a part is. A text beside it says the same.
 export const bar = (part, whole) => html`<svg class="bar" width="60" height="8" aria-hidden="true">${
   svg`<rect class="bar-whole" width="60" height="8"></rect><rect class="bar-part" width=${whole > 0 ? Math.min(60, (60 * part) / whole) : 0} height="8"></rect>`}</svg>`;
-
-export const copy_button = (text) => html`<button type="button" class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(text)}>Copy</button>`;

@@ -4,6 +4,7 @@
 // DOM. The order holds still while the table has the focus or the pointer is over it. One object for each table of the page; it
 // lives as long as the page and keeps sort, filter and selection.
 import { html, nothing, svg } from './lit.js';
+import { copy_button } from './copy.js';
 import { csvCell } from './format.js';
 import { letters_off } from './keys.js';
 import { facts } from './parts.js';
@@ -122,7 +123,7 @@ export class Table {
                @input=${(event) => this.#filter_by(event.target.value)}>
         <span class="count">${shown.length === rows.length ? rows.length : `${shown.length} of ${rows.length}`}
           ${rows.length === 1 ? 'item' : 'items'}</span>
-        <button class="btn btn-link btn-sm" @click=${() => navigator.clipboard?.writeText(this.text(rows, '\t', String))}>Copy</button>
+        ${copy_button(() => this.text(rows, '\t', String))}
         <button class="btn btn-link btn-sm" @click=${() => this.#save_csv(rows)}>CSV</button>
         ${this.#chooser()}
       </div>

@@ -7,12 +7,13 @@ from pathlib import Path
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from fleet.fleet import PORTGROUP, SWITCH
+from fleet.fleet import PORTGROUP, SWITCH, Fleet
 from test_migrate import RUNS
 from web.bridge import Bridge
 from web.browser import Browser
 
 _TITLES = ["Name", "State", "Host", "Compatibility", "Memory", "Reserved", "Network", "Device Protocol", "Adapter", "Throughput"]
+_CLIPBOARD = "const done = arguments[0]; navigator.clipboard.readText().then(done, (error) => done(String(error)))"
 
 
 def press(browser: Browser, keys: str) -> None:
@@ -34,13 +35,48 @@ def test_filter_copy_and_csv(browser: Browser, bridge: Bridge, downloads: Path) 
         browser.run("[...document.querySelectorAll('main .chooser label')].find((each) => each.innerText.trim() === arguments[0]).querySelector('input').click()", title)
     browser.wait("three columns", lambda: list(browser.grid("VMs")[0]) == _TITLES[:3])
     browser.click("Copy", "main")
-    copied = browser.driver.execute_async_script("const done = arguments[0]; navigator.clipboard.readText().then(done, (error) => done(String(error)))")
-    assert copied == "Name\tState\tHost\nVM-02\tPowered Off\tesx-02"
+    assert browser.driver.execute_async_script(_CLIPBOARD) == "Name\tState\tHost\nVM-02\tPowered Off\tesx-02"
     browser.click("CSV", "main")
     assert browser.wait("the file", lambda: next(iter(downloads.glob("*.csv")), None)).read_text(encoding="utf-8") == '"Name","State","Host"\n"VM-02","Powered Off","esx-02"\n'
     browser.driver.refresh()
     browser.wait("both rows", lambda: len(browser.grid("VMs")) == 2)
     assert list(browser.grid("VMs")[0]) == _TITLES[:3], "the choice of columns stays"
+
+
+_SELECTED = "const at = document.activeElement; return [at.ariaLabel, at.value?.slice(at.selectionStart, at.selectionEnd), at.previousElementSibling?.innerText]"
+_REFUSED = "The browser keeps the clipboard from this page: press Ctrl+C."
+
+
+def test_copy_without_the_clipboard(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+    """The browser refuses it, or has none for the page: a Copy button says so, and selects its text for Ctrl+C."""
+    def expect(text: str) -> None:
+        browser.wait("the text is selected", lambda: browser.run(_SELECTED) == ["Text to copy", text, _REFUSED])
+        assert browser.violations_of_both_themes() == []
+
+    try:
+        for permission, setting in (("clipboard-write", "denied"), ("clipboard-read", "granted")):
+            browser.driver.execute_cdp_cmd("Browser.setPermission", {"permission": {"name": permission}, "setting": setting})
+        browser.open(bridge.page, "#/vms/VM-01/power-on")
+        arguments = "\n".join(guided[1].ctl("vm", "qemu-args", "VM-01")["arguments"])
+        browser.click("Copy", "main")
+        expect(arguments)
+        ActionChains(browser.driver).key_down(Keys.CONTROL).send_keys("c").key_up(Keys.CONTROL).perform()
+        browser.wait("it is copied", lambda: browser.driver.execute_async_script(_CLIPBOARD) == arguments)
+        press(browser, Keys.TAB)
+        assert _REFUSED not in browser.text("main") and not browser.run("return document.querySelector('main .copy textarea').checkVisibility()")
+        browser.visit("#/hosts/esx-01/configure/firewall")
+        browser.wait("the rules", lambda: browser.grid("Firewall")[0]["Protocol"] == "TCP")
+        browser.click("Copy", "main")
+        expect("Name\tIncoming Ports\tOutgoing Ports\tProtocol\tState\npvrdma\t28250\t28250\tTCP\tEnabled")
+        browser.visit("#/vms/VM-01")
+        browser.click("Edit Settings")
+        browser.type("memory_mib", "640")
+        browser.run("Object.defineProperty(navigator, 'clipboard', { value: undefined })")  # as for a page without TLS of another machine
+        browser.click("Copy", "dialog")
+        expect(browser.text("dialog .commands code"))
+        browser.click("Cancel", "dialog")
+    finally:
+        browser.driver.execute_cdp_cmd("Browser.resetPermissions", {})
 
 
 def test_the_keyboard_in_a_table(browser: Browser, bridge: Bridge) -> None:

@@ -1,9 +1,10 @@
 // One VM: Summary with its adapter, and how to power it on.
+import { copy_button } from '../copy.js';
 import { daemon_of, own_daemon } from '../daemon.js';
 import { html } from '../lit.js';
 import { edit_settings } from '../dialogs/edit_settings.js';
 import { count, memory, rate } from '../format.js';
-import { answer, box, button, buttons, copy_button, power_dot, facts, section, tabs, title } from '../parts.js';
+import { answer, box, button, buttons, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { locked, vm_actions } from '../vm_actions.js';
 import { W } from '../words.js';
@@ -69,7 +70,7 @@ function power_on(store, shown) {
   return html`<p>pvrdmad starts no QEMU. Start the VM on ${shown.host} with these arguments and those of its disks, processors and
       network <code>net0</code>, or give libvirt the fragment.</p>
     ${section('QEMU')}
-    ${answer(store.detail(`${path}/qemu-args`), ({ arguments: words }) => html`<pre class="code" tabindex="0">${words.join('\n')}</pre>${copy_button(words.join('\n'))}`)}
+    ${answer(store.detail(`${path}/qemu-args`), ({ arguments: words }) => html`<pre class="code" tabindex="0">${words.join('\n')}</pre>${copy_button(() => words.join('\n'))}`)}
     ${section('libvirt')}
-    ${answer(store.detail(`${path}/libvirt-xml`), ({ xml }) => html`<pre class="code" tabindex="0">${xml}</pre>${copy_button(xml)}`)}`;
+    ${answer(store.detail(`${path}/libvirt-xml`), ({ xml }) => html`<pre class="code" tabindex="0">${xml}</pre>${copy_button(() => xml)}`)}`;
 }
