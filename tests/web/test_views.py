@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ def test_switches(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
     assert [(row["Switch"], row["Physical adapter"]) for row in browser.grid("Virtual switches")] == [(SWITCH, "vmnic0"), (SWITCH, "vmnic1")]
 
 
-def test_vms(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
+def test_vms(browser: Browser, guided: Fleet, bridge: Bridge, downloads: Path) -> None:
     browser.open(bridge.page, "#/vms")
     told = {vm["name"]: vm for vm in guided[1].ctl("vm", "list")}
     rows = {row["Name"]: row for row in browser.grid("VMs")}
@@ -102,6 +103,8 @@ def test_vms(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
     browser.go("#/vms/VM-01/power-on")
     arguments = guided[1].ctl("vm", "qemu-args", "VM-01")["arguments"]
     browser.wait("the arguments", lambda: browser.text("main pre").splitlines() == arguments)
+    browser.click("Download", "main")
+    assert browser.wait("the file", lambda: next(iter(downloads.glob("VM-01.xml")), None)).read_text(encoding="utf-8").strip() == guided[1].ctl_text("vm", "libvirt-xml", "VM-01").strip()
 
 
 def test_a_vm_at_work(browser: Browser, guided: Fleet, bridge: Bridge) -> None:

@@ -6,6 +6,7 @@ import { edit_settings } from '../dialogs/edit_settings.js';
 import { count, memory, rate } from '../format.js';
 import { answer, box, button, buttons, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
+import { save } from '../save.js';
 import { locked, vm_actions } from '../vm_actions.js';
 import { W } from '../words.js';
 import { motion_part } from './motions.js';
@@ -72,5 +73,6 @@ function power_on(store, shown) {
     ${section('QEMU')}
     ${answer(store.detail(`${path}/qemu-args`), ({ arguments: words }) => html`<pre class="code" tabindex="0">${words.join('\n')}</pre>${copy_button(() => words.join('\n'))}`)}
     ${section('libvirt')}
-    ${answer(store.detail(`${path}/libvirt-xml`), ({ xml }) => html`<pre class="code" tabindex="0">${xml}</pre>${copy_button(() => xml)}`)}`;
+    ${answer(store.detail(`${path}/libvirt-xml`), ({ xml }) => html`<pre class="code" tabindex="0">${xml}</pre>${copy_button(() => xml)}
+      <button type="button" class="btn btn-link btn-sm" @click=${() => save(xml, 'application/xml', `${shown.name}.xml`)}>Download</button>`)}`;
 }
