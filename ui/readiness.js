@@ -1,20 +1,22 @@
 // The steps of the deployment guide, judged from the store: for each step a line with one cell a host.
 //
-// A cell has a state (yes, no, unknown), a text, and perhaps what mends it: a label and what its button runs.
+// A cell has a state (yes, no, unknown), a text, and perhaps what mends it: a label, what its button runs, and why it cannot, if that
+// is not what keeps all edits from being made.
 import { Daemon } from './daemon.js';
 import { edit_advanced } from './dialogs/advanced.js';
-import { edit_settings } from './dialogs/edit_settings.js';
 import { edit_firewall } from './dialogs/firewall.js';
 import { new_vm } from './dialogs/new_vm.js';
 import { new_switch } from './dialogs/switch.js';
 import { manage_hosts } from './dialogs/switch_hosts.js';
 import { new_port_group } from './dialogs/port_group.js';
 import { add_vmkernel } from './dialogs/vmkernel.js';
+import { mend_of } from './vm_actions.js';
 import { W } from './words.js';
 
 const yes = (text = '') => ({ state: 'yes', text });
 const no = (text, label, run) => ({ state: 'no', text, mend: label ? { label, run } : undefined });
 const unknown = (text) => ({ state: 'unknown', text });
+const with_mend = (result, mend) => ({ ...result, mend });
 
 export function lines(store) {
   const { data } = store;
@@ -42,10 +44,10 @@ export function lines(store) {
 function member(store, host) {
   const { dvs } = store.data;
   const found = dvs.flatMap((each) => each.members.filter((one) => one.host === host.name).map((one) => [each, one]));
-  if (found.length === 0) return dvs.length ? no('not a member', 'Add Host', () => manage_hosts(store, dvs[0], 'add', [host.name])) : unknown('needs step 1');
+  if (found.length === 0) return dvs.length ? no('not a member', W.addHost, () => manage_hosts(store, dvs[0], 'add', [host.name])) : unknown('needs step 1');
   const [[of]] = found;
   const nics = found.flatMap(([, each]) => Object.values(each.uplinks)).filter(Boolean);
-  return nics.length ? yes(nics.join(', ')) : no('no uplink', 'Manage host', () => manage_hosts(store, of, 'manage', [host.name]));
+  return nics.length ? yes(nics.join(', ')) : no('no uplink', W.manageHost, () => manage_hosts(store, of, 'manage', [host.name]));
 }
 
 function tagged(store, host) {
@@ -76,7 +78,7 @@ function vms_ready(store, host) {
   const own = store.data.vms.filter((vm) => vm.host === host.name && vm.adapter);
   if (own.length === 0) return unknown('no VM with an adapter');
   const refused = own.find((vm) => vm.power_on_refusal);
-  return refused ? no(refused.power_on_refusal, W.editSettings, () => edit_settings(store, refused)) : yes(own.map((vm) => vm.name).join(', '));
+  return refused ? with_mend(no(refused.power_on_refusal), mend_of(store, refused, refused.power_on_refusal)) : yes(own.map((vm) => vm.name).join(', '));
 }
 
 // The host's adapters, as its own daemon tells them; none while that is not known here.

@@ -107,6 +107,8 @@ const labels = {
   newPortGroup: ['New Distributed Port Group', 'D2'],
   editPortGroup: ['Edit Settings', 'D2'],
   addHosts: ['Add and Manage Hosts', 'S1'],
+  addHost: ['Add Host', '?'],
+  manageHost: ['Manage host', '?'],
   edit: ['Edit', 'S1'],
   newVm: ['New Virtual Machine', 'S1'],
   editSettings: ['Edit Settings', 'S1'],

@@ -107,6 +107,42 @@ def test_vms(browser: Browser, guided: Fleet, bridge: Bridge, downloads: Path) -
     assert browser.wait("the file", lambda: next(iter(downloads.glob("VM-01.xml")), None)).read_text(encoding="utf-8").strip() == guided[1].ctl_text("vm", "libvirt-xml", "VM-01").strip()
 
 
+# The daemon's reasons why a VM cannot be powered on, and the title of the dialog in which each is mended.
+_MENDS = {"VM VM-01 has 512 MiB of memory and 0 reserved, and PVRDMA needs all of it reserved: pvrdmactl vm set VM-01 --reserve 512": ("Edit Settings", "Edit Settings: VM-01"),
+          f"host esx-01 of VM VM-01 is not a member of the distributed switch {SWITCH}: add it with pvrdmactl dvs add-host or place the VM on a member": ("Add Host", "Add and Manage Hosts"),
+          f"vmnic0 of host esx-01 is paired with the RDMA device vmrdma0 and must be the host's only uplink of the distributed switch {SWITCH} (no teaming): free the "
+          "other uplinks first, or put the second NIC on another switch": ("Manage host", "Add and Manage Hosts"),
+          "VM VM-01 has hardware version 12 and PVRDMA adapters need 13 or later: upgrade it with pvrdmactl vm upgrade": ("Upgrade VM Compatibility", "Upgrade VM Compatibility: VM-01")}
+
+
+def test_what_keeps_a_vm_from_work_has_the_button_that_mends_it(browser: Browser, bridge: Bridge) -> None:
+    told: dict[str, str] = {}
+
+    def troubled(path: str, answer: Any) -> Any:
+        if path == "/v1/vms":
+            answer[0] |= told
+        if path == "/v1/adapters":
+            answer[0] |= {"guest_os": "Linux 6.1, 64 bit", "driver_version": 20, "gids": [{"index": 0, "gid": "fe80::7", "roce": "v2", "lost_to": "esx-02"}]}
+        return answer
+    bridge.overlay = troubled
+    browser.open(bridge.page, "#/vms/VM-01")
+    browser.wait("the GID", lambda: "0: fe80::7 (RoCE v2) lost to esx-02" in browser.text("main ul.plain"))
+    facts = browser.facts()
+    assert (facts["Guest"], facts["Driver version"]) == ("Linux 6.1, 64 bit", "20")
+    reasons = list(_MENDS)
+    for refusal, not_served in zip(reasons[::2], reasons[1::2]):
+        told |= {"power_on_refusal": refusal, "not_served": not_served}
+        for box, reason in ((".alert-warning", refusal), (".alert-danger", not_served)):
+            browser.wait("the reason", lambda box=box, reason=reason: browser.text(f"main {box} .alert-text") == reason)
+            browser.click(_MENDS[reason][0], f"main {box}")
+            assert browser.text("dialog h1").startswith(_MENDS[reason][1])
+            browser.click("Cancel", "dialog")
+    told["power_on_refusal"] = reasons[-1]
+    browser.go("#/home")
+    browser.click("Upgrade VM Compatibility", "main")
+    assert browser.text("dialog h1") == "Upgrade VM Compatibility: VM-01"
+
+
 def test_a_vm_at_work(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
     with guided.checker("VM-01", "VM-02") as checker:
         checker.advance(20)

@@ -8,7 +8,7 @@ const sign = { yes: ['✓', 'good'], no: ['✗', 'bad'], unknown: ['–', 'unkno
 
 const cell = (result, store) => html`<td class="left">${result === undefined ? '' : html`
   <span class=${sign[result.state][1]} aria-label=${{ yes: 'done', no: 'missing', unknown: 'not known' }[result.state]} role="img">${sign[result.state][0]}</span>
-  ${result.text} ${result.mend ? button(result.mend.label, result.mend.run, store.cannot_edit) : ''}`}</td>`;
+  ${result.text} ${result.mend ? button(result.mend.label, result.mend.run, result.mend.why ?? store.cannot_edit) : ''}`}</td>`;
 
 export function home(store) {
   const { hosts } = store.data;

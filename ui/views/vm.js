@@ -2,12 +2,11 @@
 import { copy_button } from '../copy.js';
 import { daemon_of, own_daemon } from '../daemon.js';
 import { html } from '../lit.js';
-import { edit_settings } from '../dialogs/edit_settings.js';
 import { count, memory, rate } from '../format.js';
 import { answer, box, button, buttons, power_dot, facts, section, tabs, title } from '../parts.js';
 import { to } from '../route.js';
 import { save } from '../save.js';
-import { locked, vm_actions } from '../vm_actions.js';
+import { mend_of, vm_actions } from '../vm_actions.js';
 import { W } from '../words.js';
 import { motion_part } from './motions.js';
 import { vm_monitor } from './vm_monitor.js';
@@ -40,11 +39,10 @@ function elsewhere(store, shown, draw) {
 }
 
 function summary(store, shown, adapter) {
-  const mend = button(W.editSettings, () => edit_settings(store, shown), locked(store, shown));
   return html`
-    ${shown.power_on_refusal ? box('warning', shown.power_on_refusal, mend) : ''}
+    ${refusal(store, shown, 'warning', shown.power_on_refusal)}
     ${shown.motion ? box('info', `${shown.name} is on its way to ${shown.motion.to}.`, html` <a href=${to('vms', shown.name, 'monitor')}>Progress</a>`) : ''}
-    ${shown.not_served ? box('danger', shown.not_served) : ''}
+    ${refusal(store, shown, 'danger', shown.not_served)}
     ${facts([[W.state, power(shown)], [W.host, shown.motion ? `${shown.host} → ${shown.motion.to}` : html`<a href=${to('hosts', shown.host)}>${shown.host}</a>`],
              [W.compatibility, `VM version ${shown.hardware_version}`], [W.memory, `${memory(shown.memory_mib)}, ${memory(shown.memory_reserved_mib)} reserved`]])}
     ${shown.adapter ? html`${section('PVRDMA adapter')}
@@ -53,6 +51,12 @@ function summary(store, shown, adapter) {
                ['Addresses', shown.adapter.addresses.join(', ') || 'any'], ['Owner', shown.adapter.owner || '--'], ['Socket', shown.adapter.socket || '--']])}
       ${adapter ? adapter_facts(adapter, adapter.rate) : elsewhere(store, shown, (told, daemon, at_ms) => adapter_facts(told, daemon.rate_of(told, at_ms)))}`
       : html`<p class="empty">The VM has no PVRDMA adapter. Edit Settings gives it one.</p>`}`;
+}
+
+function refusal(store, shown, kind, reason) {
+  if (!reason) return '';
+  const { label, run, why } = mend_of(store, shown, reason);
+  return box(kind, reason, button(label, run, why));
 }
 
 function adapter_facts(adapter, throughput) {
