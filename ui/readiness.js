@@ -5,11 +5,14 @@
 import { Daemon } from './daemon.js';
 import { edit_advanced } from './dialogs/advanced.js';
 import { edit_firewall } from './dialogs/firewall.js';
+import { measure } from './dialogs/hca_check.js';
 import { new_vm } from './dialogs/new_vm.js';
 import { new_switch } from './dialogs/switch.js';
 import { manage_hosts } from './dialogs/switch_hosts.js';
-import { new_port_group } from './dialogs/port_group.js';
+import { edit_port_group, new_port_group } from './dialogs/port_group.js';
 import { add_vmkernel } from './dialogs/vmkernel.js';
+import { count } from './format.js';
+import { path_word } from './views/connections.js';
 import { mend_of } from './vm_actions.js';
 import { W } from './words.js';
 
@@ -35,7 +38,7 @@ export function lines(store) {
     { title: 'Firewall rule pvrdma enabled', cells: each_host((host) => admitted(store, host)) },
     { title: 'Hosts reach each other', cells: each_host((host) => reached(store, host)) },
     { title: 'VM: PVRDMA adapter, all memory reserved', cells: each_host((host) => vms_ready(store, host)), mend: { label: W.newVm, run: () => new_vm(store) } },
-    { title: 'Powered on, driver active', cells: each_host((host) => active(store, host)) },
+    { title: 'Powered on, driver active, connections', cells: each_host((host) => active(store, host)) },
     { title: 'Optional: RDMA NICs (path hca)', cells: each_host((host) => hca(store, host)) },
     { title: 'Optional: native endpoints', cells: each_host((host) => native(store, host)) },
   ];
@@ -94,18 +97,38 @@ function active(store, host) {
     const adapter = adapters_of(store, host).find((each) => each.name === vm.name);
     return { name: vm.name, text: adapter ? adapter.state : `powered ${vm.power}`, good: adapter ? adapter.state === 'active' : vm.power === 'on' };
   });
-  const text = states.map((state) => `${state.name} ${state.text}`).join(', ');
+  const text = states.map((state) => [`${state.name} ${state.text}`, ...connections_of(store, host, state.name)].join(', ')).join('; ');
   return states.some((state) => state.good) ? yes(text) : unknown(text);
 }
 
+// How many connections an adapter has by each path, as texts; none while that is not known here.
+function connections_of(store, host, adapter) {
+  const daemon = new Daemon(store, host);
+  const list = (daemon.trouble ? undefined : daemon.detail('/v1/paths/summary').value) ?? [];
+  const counts = new Map();
+  for (const { path, connections } of list.filter((each) => each.adapter === adapter)) counts.set(path, (counts.get(path) ?? 0) + connections);
+  return [...counts].map(([path, many]) => (path === 'none' ? `${count(many)} without a path` : `${count(many)} × ${path_word(path)}`));
+}
+
+// Daemons measure for their own page only.
 function hca(store, host) {
   if (!host.self) return host.rdma_devices.some((device) => device.active) ? yes(host.rdma_devices.map((device) => device.name).join(', ')) : unknown('no active RDMA device');
   const { device, trouble } = store.data.cluster.hca;
-  return device ? yes(device) : unknown(trouble || 'no active RDMA device');
+  return with_mend(device ? yes(device) : unknown(trouble || 'no active RDMA device'), { label: W.measure, run: () => measure(device), why: store.cannot_act });
 }
 
 function native(store, host) {
   if (new Daemon(store, host).trouble) return unknown(`only ${host.name} knows`);
-  const states = [...new Set(adapters_of(store, host).map((adapter) => adapter.native_endpoints))];
-  return states.includes('on') ? yes('on') : unknown(states.join('; ') || 'no adapter');
+  const adapters = adapters_of(store, host);
+  const states = [...new Set(adapters.map((adapter) => adapter.native_endpoints))];
+  if (states.includes('on')) return yes('on');
+  return with_mend(unknown(states.join('; ') || 'no adapter'), adapters.map((adapter) => allowing(store, adapter)).find(Boolean));
+}
+
+// What lets the adapter's port group allow native endpoints; undefined: it allows them.
+function allowing(store, { name }) {
+  const place = store.data.vms.find((vm) => vm.name === name)?.adapter;
+  const dvs = store.data.dvs.find((each) => each.name === place?.dvs);
+  const group = dvs?.portgroups.find((each) => each.name === place.portgroup);
+  return group && !group.native_endpoints ? { label: W.edit, run: () => edit_port_group(dvs, group) } : undefined;
 }

@@ -14,6 +14,8 @@ from web.browser import Browser
 
 SIX_DONE = "return [...document.querySelectorAll('.readiness tbody tr')].slice(0, 6).every((row) => [...row.cells].slice(1).every((cell) => cell.innerText.startsWith('✓')))"
 
+LINE = ".readiness tbody tr:nth-child({})"
+
 
 def host(fleet: Fleet, name: str) -> Any:
     """What pvrdmactl tells of a host."""
@@ -93,7 +95,13 @@ def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None
         browser.wait("the first six steps are done", lambda: browser.run(SIX_DONE))
         with empty.checker("VM-01", "VM-02") as checker:
             checker.advance(20)
-            browser.wait("a driver is active", lambda: "VM-01 active" in browser.text("main"))
+            paths = one.ctl("path", "list")
+            assert {path["path"] for path in paths} == {"tcp"}
+            browser.wait("a driver is active", lambda: f"VM-01 active, {len(paths)} × TCP" in browser.text(f"{LINE.format(7)} td"))
+        for line, button, title in ((8, "Measure", "Measure: HCA"), (9, "Edit", f"Edit Settings of {PORTGROUP}")):
+            browser.click(button, f"{LINE.format(line)} td")
+            assert browser.text("dialog h1") == title
+            browser.click("Cancel", "dialog")
     finally:
         undo(empty)
 
