@@ -18,6 +18,7 @@ def test_events_come_while_the_view_is_open(browser: Browser, guided: Fleet, bri
     told = guided[1].ctl("events")["events"]
     rows = browser.wait("the events", lambda: browser.grid("Events"))
     assert list(rows[0]) == ["Date Time", "Level", "Type", "Description", "Target", "Initiator"]
+    assert browser.text("main p") == "Events that the daemon of esx-01 has noted. The pages of other hosts show theirs."
     known = [event["text"] for event in reversed(told) if event["type"] != "shard"]  # a busy machine tells those at any time
     assert [row["Description"] for row in rows if row["Type"] != "shard" and row["Description"] in known][:20] == known[:20]
     try:

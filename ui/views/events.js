@@ -43,6 +43,7 @@ export function events(store, changed, [kind, name]) {
   const grid = table('events', columns(store), { label: W.events, key: (event) => event.sequence,
     empty: feed.loaded ? 'No event of these.' : 'Loading…' });
   return html`${title(kind === undefined ? W.events : `${W.events}: ${name ?? kind}`)}
+    <p class="empty">${store.data.version.host ? `Events that the daemon of ${store.data.version.host} has noted. The pages of other hosts show theirs.` : 'Events of this daemon.'}</p>
     ${feed.trouble ? html`<div role="status">${box('danger', feed.trouble)}</div>` : nothing}
     ${feed.lost ? box('info', `${feed.lost} earlier events are no longer held: the daemon keeps the newest ones.`) : nothing}
     ${grid.draw(rows, [level_choice(changed), object_choice(feed, kind, name)])}`;
