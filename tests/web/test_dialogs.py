@@ -83,7 +83,12 @@ def test_a_refused_edit_leaves_nothing_behind(browser: Browser, guided: Fleet, b
     browser.open(bridge.page, "#/networking")
     browser.click("New Distributed Switch")
     browser.type("name", "Second")
-    browser.next(2)
+    browser.next()
+    browser.choose("version", "6.0.0")
+    assert browser.text("dialog .alert-warning") == "PVRDMA needs 6.5.0 or later: no VM gets a PVRDMA adapter on this switch."
+    browser.choose("version", "6.5.0")
+    assert browser.text("dialog .alert-warning") == ""
+    browser.next()
     browser.type("group", "a b")
     browser.click("Next", "dialog")
     browser.wait("the refusal", lambda: browser.refusal)
@@ -95,7 +100,7 @@ def test_a_refused_edit_leaves_nothing_behind(browser: Browser, guided: Fleet, b
     try:
         browser.finish()
         (made,) = (dvs for dvs in guided[1].ctl("dvs", "list") if dvs["name"] == "Second")
-        assert [group["name"] for group in made["portgroups"]] == ["ab"]
+        assert [group["name"] for group in made["portgroups"]] == ["ab"] and made["version"] == "6.5.0"
     finally:
         if "Second" in [dvs["name"] for dvs in guided[1].ctl("dvs", "list")]:
             guided[1].ctl_text("dvs", "delete", "Second")

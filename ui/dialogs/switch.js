@@ -3,11 +3,13 @@ import { html, nothing } from '../lit.js';
 import { show } from '../dialog.js';
 import { select, text, tick } from '../fields.js';
 import { quoted } from '../format.js';
+import { box } from '../parts.js';
 import { show_wizard } from '../wizard.js';
 import { W } from '../words.js';
 import { mtu_field, vlan_fields, vlan_of } from './port_group.js';
 
-const kVersions = ['8.0.0', '7.0.3', '7.0.2', '7.0.0', '6.6.0', '6.5.0'];
+const kVersions = ['8.0.0', '7.0.3', '7.0.2', '7.0.0', '6.6.0', '6.5.0', '6.0.0'];
+const kTooOld = '6.0.0';  // for PVRDMA
 const path = (name) => `/v1/dvs/${encodeURIComponent(name)}`;
 
 const kStart = { name: 'DSwitch', version: kVersions[0], uplinks: 2, with_group: true, group: 'DPortGroup', vlan_type: 'none', vlan: 1, mtu: 1500 };
@@ -23,7 +25,8 @@ export const new_switch = () => show_wizard({
   steps: [
     { title: W.nameAndLocation, edits: ({ name }) => [switch_edit({ ...kStart, name })], body: (dialog) => text(dialog, 'name', W.name, { required: true }) },
     { title: W.selectVersion, edits: ({ name, version }) => [switch_edit({ ...kStart, name, version })],
-      body: (dialog) => select(dialog, 'version', W.version, kVersions.map((version) => [version, version])) },
+      body: (dialog) => html`${select(dialog, 'version', W.version, kVersions.map((version) => [version, version]))}
+        ${dialog.values.version === kTooOld ? box('warning', 'PVRDMA needs 6.5.0 or later: no VM gets a PVRDMA adapter on this switch.') : nothing}` },
     { title: W.configureSettings, body: (dialog) => html`
       ${text(dialog, 'uplinks', W.numberOfUplinks, { type: 'number', min: 1, max: 32, required: true })}
       ${tick(dialog, 'with_group', W.defaultPortGroup)}
