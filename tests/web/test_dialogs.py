@@ -161,6 +161,7 @@ def test_edit_settings(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
     try:
         browser.open(bridge.page, "#/vms/VM-41")
         browser.click("Edit Settings")
+        assert "Add new network" not in browser.text("dialog")
         browser.choose("network", f"{PORTGROUP} ({SWITCH})")
         browser.tick("reserve", False)
         browser.choose("protocol", "RoCE v1")
@@ -169,6 +170,7 @@ def test_edit_settings(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
         assert (told["adapter"]["portgroup"], told["adapter"]["protocol"], told["memory_reserved_mib"]) == (PORTGROUP, "v1", 0)
         browser.wait("the reason why it cannot be powered on", lambda: told["power_on_refusal"] in browser.text("main .alert-warning"))
         browser.click("Edit Settings", ".alert-warning")
+        assert not browser.button("Add new network", "dialog").is_enabled() and "A VM can have one PVRDMA adapter." in browser.text("dialog .action")
         browser.tick("reserve", True)
         browser.ok()
         assert one.ctl("vm", "get", "VM-41")["memory_reserved_mib"] == 512

@@ -1,6 +1,7 @@
 // Edit Settings of a VM: memory, and New Network with the adapter type PVRDMA.
 import { html } from '../lit.js';
 import { show } from '../dialog.js';
+import { button } from '../parts.js';
 import { W } from '../words.js';
 import { adapter_change, kFields, memory_fields, network_fields, new_adapter, options_of, reserved, values_of } from './vm_form.js';
 
@@ -19,7 +20,8 @@ export function edit_settings(store, vm) {
     title: `${W.editSettings}: ${vm.name}`,
     target: vm.name,
     values: values_of(vm),
-    body: (dialog) => html`${memory_fields(dialog)}${network_fields(dialog, store, vm.hardware_version, Boolean(vm.adapter))}`,
+    body: (dialog) => html`${memory_fields(dialog)}${network_fields(dialog, store, vm.hardware_version, Boolean(vm.adapter))}
+      ${vm.adapter ? html`<p>${button('Add new network', () => {}, 'A VM can have one PVRDMA adapter.')}</p>` : ''}`,
     edits: (values) => [...(removes(values) ? [{ method: 'DELETE', path: `${path}/adapter` }] : []),
                         ...(changes(values) ? [{ method: 'PATCH', path, body: change(values), fields: kFields }] : []),
                         ...(adds(values) ? [{ method: 'PUT', path: `${path}/adapter`, body: new_adapter(values), fields: kFields }] : [])],
