@@ -199,19 +199,27 @@ def test_port_groups_and_firewall(browser: Browser, guided: Fleet, bridge: Bridg
     browser.next()
     browser.choose("vlan_type", "VLAN")
     browser.type("vlan", "7")
+    assert "roce-rules" not in browser.text("dialog")
     browser.tick("native_endpoints", True)
     browser.type("native_peers", "10.0.0.0/24")
+    assert "Port groups of one VLAN share this; with the profile esxi a VM needs hardware version 18." in browser.text("dialog fieldset")
+    line = browser.text("dialog fieldset .commands code")
+    assert browser.button("Copy", "dialog fieldset").is_enabled()
     browser.finish()
     try:
         [group] = [each for each in one.ctl("dvs", "get", SWITCH)["portgroups"] if each["name"] == "Native"]
         assert (group["vlan"], group["mtu"], group["native_endpoints"], group["native_peers"]) == (7, 1500, True, ["10.0.0.0/24"])
+        one.ctl_text("vm", "set", "VM-01", "--portgroup", "Native")
+        assert line.startswith(f"pvrdmactl dvs roce-rules {SWITCH} HOST ") and "tap1" in one.ctl_text(*line.replace("HOST", "esx-01").split()[1:])
     finally:
+        one.ctl_text("vm", "set", "VM-01", "--portgroup", PORTGROUP)
         one.ctl_text("dvs", "portgroup", "remove", SWITCH, "Native")
     browser.go("#/hosts/esx-02/configure/firewall")
     browser.click("Edit")
     browser.tick("allow_all", False)
     networks = ["10.77.0.0/24", *(f"192.0.2.{number}" for number in range(64))]  # more than a batch has edits
-    assert f"esx-02 then loses its connections with esx-01 ({one.address}): no allowed address is theirs." in browser.text("dialog .alert-warning")
+    lost = f"esx-02 then loses its 0 connections with esx-01 ({one.address}): no allowed address is theirs."
+    browser.wait("what esx-02 loses", lambda: lost in browser.text("dialog .alert-warning"))
     browser.type("allowed", Keys.ENTER.join(networks))
     assert browser.text("dialog .alert-warning") == ""
     browser.ok()
