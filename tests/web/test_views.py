@@ -154,6 +154,16 @@ def test_a_vm_at_work(browser: Browser, guided: Fleet, bridge: Bridge) -> None:
         assert browser.facts()["Adapter"] == told["state"] == "active"
         assert told["gids"] and all(gid["gid"] in browser.text("main") for gid in told["gids"])
         assert not browser.button("Edit Settings").is_enabled() and "VM-01 is powered on." in browser.text("main")
+        browser.go("#/hosts/esx-01/configure/firewall")
+        browser.click("Edit")
+        browser.tick("allow_all", False)
+        many = len([path for path in guided[1].ctl("path", "list") if path["peer_host"] == "esx-02"])
+        lost = f"esx-01 then loses its {many} connections with esx-02 ({guided[2].address}): no allowed address is theirs."
+        browser.wait("the warning", lambda: browser.text("dialog .alert-warning") == lost)
+        browser.tick("enabled", False)
+        assert browser.text("dialog .alert-warning") == f"esx-01 then neither listens nor connects: it loses its {many} connections with 1 other host."
+        browser.click("Cancel", "dialog")
+        browser.go("#/vms/VM-01/summary")
     browser.wait("VM-01 is off", lambda: browser.facts()["State"] == "Powered Off")
 
 

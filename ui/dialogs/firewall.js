@@ -1,7 +1,9 @@
 // Edit the ruleset pvrdma: enabled, and the addresses that it admits.
 import { html, nothing } from '../lit.js';
+import { Daemon } from '../daemon.js';
 import { show } from '../dialog.js';
 import { lines, tick } from '../fields.js';
+import { count } from '../format.js';
 import { holds } from '../networks.js';
 import { box } from '../parts.js';
 import { W } from '../words.js';
@@ -48,14 +50,23 @@ export function edit_firewall(store, host) {
   });
 }
 
-// Which other hosts this one loses.
+// Which other hosts this one loses, and how many connections.
 function warning(store, host, { enabled, allow_all: any, allowed }) {
   const others = store.data.hosts.filter((each) => each.alive && each.name !== host.name && each.pvrdma_vmknic);
   if (!enabled) {
-    return others.length ? box('warning', `${host.name} then neither listens nor connects: it loses its connections with ${others.length} other ${others.length === 1 ? 'host' : 'hosts'}.`) : nothing;
+    return others.length ? box('warning', `${host.name} then neither listens nor connects: it loses ${connections_with(store, host, others)} with ${others.length} other ${others.length === 1 ? 'host' : 'hosts'}.`) : nothing;
   }
   if (any) return nothing;
   const address_of = (each) => each.vmks.find(({ name }) => name === each.pvrdma_vmknic)?.address ?? '';
   const lost = others.filter((each) => !listed(allowed).some((network) => holds(network, address_of(each))));
-  return lost.length ? box('warning', `${host.name} then loses its connections with ${lost.map((each) => `${each.name} (${address_of(each)})`).join(', ')}: no allowed address is theirs.`) : nothing;
+  return lost.length ? box('warning', `${host.name} then loses ${connections_with(store, host, lost)} with ${lost.map((each) => `${each.name} (${address_of(each)})`).join(', ')}: no allowed address is theirs.`) : nothing;
+}
+
+// The host's connections with these others, with their number if that is known here.
+function connections_with(store, host, others) {
+  const daemon = new Daemon(store, host);
+  const list = daemon.trouble ? undefined : daemon.detail('/v1/paths/summary').value;
+  if (list === undefined) return 'its connections';
+  const many = list.filter(({ peer_host: peer }) => others.some(({ name }) => name === peer)).reduce((sum, { connections }) => sum + connections, 0);
+  return `its ${count(many)} ${many === 1 ? 'connection' : 'connections'}`;
 }
