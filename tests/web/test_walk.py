@@ -64,6 +64,7 @@ def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None
         for name, shown in empty.hosts.items():
             browser.follow(name, "Configure", "VMkernel adapters")
             browser.click("Add networking")
+            assert "An address that the host has already, so there is no mask and no DHCP to set." in browser.text("dialog")
             browser.type("address", shown.address)
             browser.tick("tagged", False)
             browser.ok()

@@ -59,7 +59,7 @@ const uplink_fields = (dialog, dvs, host) => dvs.uplinks.map((slot) => select(di
 const vmkernel_fields = (dialog, host) => html`
   ${host.vmks.length ? html`<p>Present: ${host.vmks.map((vmk) => `${vmk.name} (${vmk.address}${vmk.tagged ? ', used for PVRDMA' : ''})`).join(', ')}</p>` : nothing}
   ${text(dialog, key(host.name, 'device'), W.device, { required: Boolean(dialog.values[key(host.name, 'address')]) })}
-  ${text(dialog, key(host.name, 'address'), W.ipAddress, { note: 'An address that the host has already; empty: no new VMkernel adapter.' })}
+  ${text(dialog, key(host.name, 'address'), W.ipAddress, { note: 'An address that the host has already, so there is no mask and no DHCP to set; empty: no new VMkernel adapter.' })}
   ${tick(dialog, key(host.name, 'tagged'), W.useForPvrdma, { note: 'sets Net.PVRDMAVmknic' })}`;
 
 // task: add, manage or remove; picked: names of hosts that are chosen already. With them the wizard begins after

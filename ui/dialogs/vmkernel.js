@@ -24,7 +24,7 @@ export const add_vmkernel = (store, host) => show({
   values: { name: next_free_vmk(host), address: '', tagged: !host.pvrdma_vmknic },
   body: (dialog) => html`
     ${text(dialog, 'name', W.device, { required: true })}
-    ${text(dialog, 'address', W.ipAddress, { required: true, note: 'An address that the host has already: this page does not configure it.' })}
+    ${text(dialog, 'address', W.ipAddress, { required: true, note: 'An address that the host has already, so there is no mask and no DHCP to set.' })}
     ${tick(dialog, 'tagged', W.useForPvrdma, { note: 'sets Net.PVRDMAVmknic' })}`,
   edits: ({ name, address, tagged }) => [vmkernel_edit(host.name, name, address), ...(tagged ? [tag_edit(host.name, name)] : [])],
   commands: ({ name, address, tagged }) => [vmkernel_command(host.name, name, address), ...(tagged ? [tag_command(host.name, name)] : [])],
