@@ -44,3 +44,17 @@ export function answer(detail, draw) {
 // How much of a whole a part is. A text beside it says the same.
 export const bar = (part, whole) => html`<svg class="bar" width="60" height="8" aria-hidden="true">${
   svg`<rect class="bar-whole" width="60" height="8"></rect><rect class="bar-part" width=${whole > 0 ? Math.min(60, (60 * part) / whole) : 0} height="8"></rect>`}</svg>`;
+
+const kStackPx = 360;
+const kDigitPx = 10;
+
+// Parts of a whole, [[name, amount]], as one bar, and below it as texts. A part's number is in both; in the bar if it has room.
+export function stacked_bar(parts, shown) {
+  const whole = parts.reduce((sum, [, amount]) => sum + amount, 0);
+  const px = (amount) => (whole > 0 ? (kStackPx * amount) / whole : 0);
+  const begin = (at) => parts.slice(0, at).reduce((sum, [, amount]) => sum + px(amount), 0);
+  return html`<svg class="stack" viewBox="0 0 ${kStackPx} 18" aria-hidden="true">${parts.map(([, amount], at) => svg`<g>
+      <rect class=${at % 2 ? 'stack-odd' : 'stack-even'} x=${begin(at)} width=${px(amount)} height="18"></rect>
+      ${px(amount) > kDigitPx ? svg`<text x=${begin(at) + px(amount) / 2} y="13" text-anchor="middle">${at + 1}</text>` : nothing}</g>`)}</svg>
+    ${facts(parts.map(([name, amount], at) => [`${at + 1}. ${name}`, shown(amount)]))}`;
+}

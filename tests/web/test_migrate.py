@@ -95,11 +95,29 @@ def test_progress_and_pause(browser: Browser, bridge: Bridge) -> None:
         [("done", "--", "100 %", "40.0 ms"), ("runs", "memory", "75 %", "--")]
     assert rows["<b>VM-03</b>"]["Result"] == FAILED["error"] and browser.run("return document.querySelectorAll('main img, main b').length") == 0
     facts = browser.facts()
-    assert (facts["the last memory"], facts["commit in the store"], facts["The adapter's pages"], facts["Took"]) == ("20.0 ms", "8.0 ms", "1.0 MiB", "2.50 s")
+    assert (facts["4. the last memory"], facts["5. commit in the store"], facts["The adapter's pages"], facts["Took"]) == ("20.0 ms", "8.0 ms", "1.0 MiB", "2.50 s")
+    assert browser.run("return [...document.querySelectorAll('main .stack rect')].map((each) => [Number(each.getAttribute('x')), Number(each.getAttribute('width'))])") == \
+        [[0, 9], [9, 27], [36, 54], [90, 180], [270, 72], [342, 18]]
+    assert browser.run("return [...document.querySelectorAll('main .stack text')].map((each) => each.textContent)") == ["2", "3", "4", "5", "6"], "1 has no room"
+    assert browser.violations_of_both_themes() == []
     assert "Cancel motion" not in browser.text("main")
     browser.run("[...document.querySelectorAll('#grid-motions tbody tr')].find((row) => row.textContent.includes('VM-02')).click()")
     browser.settle()
     assert browser.button("Cancel motion").is_enabled() and browser.facts()["Memory"] == "512.0 MiB, 128.0 MiB left"
+    assert browser.run("return document.querySelector('main .detail .bar-part').getAttribute('width')") == "45", "of 60"
+    assert browser.text("main .stack") == ""
+
+
+def test_a_vm_that_is_there_without_its_connections(browser: Browser, bridge: Bridge) -> None:
+    """As a motion of libvirt's ends whose adapter's state was lost: red, and the daemon's sentence."""
+    lost = "VM VM-01 is on host esx-02 now, without its connections (the adapter's state has not arrived): reload its driver there"
+    bridge.overlay = lambda path, answer: [DONE | {"state": "failed", "error": lost}] if path == "/v1/motions" else answer
+    browser.open(bridge.page, "#/vms/VM-01/monitor")
+    browser.wait("the sentence", lambda: browser.text("main .alert-danger") == lost)
+    browser.visit("#/motions")
+    [row] = browser.grid("Motions")
+    assert (row["State"], row["Result"]) == ("failed", lost) and browser.text("main .alert-danger") == lost
+    assert browser.run("return document.querySelector('#grid-motions tbody .bad').innerText") == "failed"
 
 
 @pytest.mark.parametrize(("phase", "told"), [

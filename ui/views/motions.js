@@ -3,7 +3,7 @@ import { daemon_of, own_daemon } from '../daemon.js';
 import { html } from '../lit.js';
 import { cancel_motion } from '../dialogs/cancel_motion.js';
 import { bytes, dateAndTime, ms, percent } from '../format.js';
-import { answer, bar, box, button, facts, section, title } from '../parts.js';
+import { answer, bar, box, button, facts, section, stacked_bar, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
 import { W } from '../words.js';
@@ -95,4 +95,4 @@ const motion_detail = (store, motion) => html`<section class="detail" aria-label
            ["The adapter's pages", bytes(motion.page_bytes)], ["The adapter's state", bytes(motion.state_bytes)],
            ...(motion.state === 'done' ? [['Took', `${(motion.took_us / 1e6).toFixed(2)} s`]] : [])])}
   ${motion.state === 'done' ? html`${section(`${W.pause}: ${ms(motion.pause_us)}`)}
-    ${facts(parts.map(([key, label]) => [label, html`${bar(motion[key], motion.pause_us)}${ms(motion[key])}`]))}` : ''}</section>`;
+    ${stacked_bar(parts.map(([key, label]) => [label, motion[key]]), ms)}` : ''}</section>`;
