@@ -4,24 +4,25 @@ import { html } from './lit.js';
 
 const kRefused = 'The browser keeps the clipboard from this page: press Ctrl+C.';
 
-// `text` returns what is copied. The field hides itself when the focus leaves it.
-export const copy_button = (text) => html`<span class="copy">
-  <button type="button" class="btn btn-link btn-sm" @click=${(event) => copy(event.currentTarget.parentElement, text())}>Copy</button>
-  <span class="reason" role="status"></span>
-  <textarea class="clr-textarea" rows="2" readonly hidden aria-label="Text to copy" @blur=${(event) => show(event.target.parentElement, '', '')}></textarea></span>`;
+// `text` returns what is copied. The note lies over what is above the button's line, so nothing moves when it comes, or goes as the
+// focus leaves it.
+export const copy_button = (text) => html`
+  <button type="button" class="btn btn-link btn-sm" @click=${(event) => copy(event.currentTarget.nextElementSibling, text())}>Copy</button>
+  <span class="copy-note"><span role="status"></span>
+    <textarea class="clr-textarea" rows="2" readonly hidden aria-label="Text to copy" @blur=${(event) => show(event.target.parentElement, '', '')}></textarea></span>`;
 
-async function copy(place, text) {
+async function copy(note, text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    show(place, kRefused, text);
+    show(note, kRefused, text);
   }
 }
 
 // No template has these texts: drawing leaves them alone.
-function show(place, sentence, text) {
-  const field = place.querySelector('textarea');
-  place.querySelector('[role=status]').textContent = sentence;
+function show(note, sentence, text) {
+  const field = note.querySelector('textarea');
+  note.querySelector('[role=status]').textContent = sentence;
   field.value = text;
   field.hidden = text === '';
   if (field.hidden) return;

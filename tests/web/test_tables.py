@@ -63,7 +63,7 @@ def test_copy_without_the_clipboard(browser: Browser, guided: Fleet, bridge: Bri
         ActionChains(browser.driver).key_down(Keys.CONTROL).send_keys("c").key_up(Keys.CONTROL).perform()
         browser.wait("it is copied", lambda: browser.driver.execute_async_script(_CLIPBOARD) == arguments)
         press(browser, Keys.TAB)
-        assert _REFUSED not in browser.text("main") and not browser.run("return document.querySelector('main .copy textarea').checkVisibility()")
+        assert _REFUSED not in browser.text("main") and not browser.run("return document.querySelector('main .copy-note textarea').checkVisibility()")
         browser.visit("#/hosts/esx-01/configure/firewall")
         browser.wait("the rules", lambda: browser.grid("Firewall")[0]["Protocol"] == "TCP")
         browser.click("Copy", "main")

@@ -75,8 +75,10 @@ function power_on(store, shown) {
   return html`<p>pvrdmad starts no QEMU. Start the VM on ${shown.host} with these arguments and those of its disks, processors and
       network <code>net0</code>, or give libvirt the fragment.</p>
     ${section('QEMU')}
-    ${answer(store.detail(`${path}/qemu-args`), ({ arguments: words }) => html`<pre class="code" tabindex="0">${words.join('\n')}</pre>${copy_button(() => words.join('\n'))}`)}
+    ${answer(store.detail(`${path}/qemu-args`), ({ arguments: words }) => html`<pre class="code" tabindex="0">${words.join('\n')}</pre>
+      <div class="table-tools">${copy_button(() => words.join('\n'))}</div>`)}
     ${section('libvirt')}
-    ${answer(store.detail(`${path}/libvirt-xml`), ({ xml }) => html`<pre class="code" tabindex="0">${xml}</pre>${copy_button(() => xml)}
-      <button type="button" class="btn btn-link btn-sm" @click=${() => save(xml, 'application/xml', `${shown.name}.xml`)}>Download</button>`)}`;
+    ${answer(store.detail(`${path}/libvirt-xml`), ({ xml }) => html`<pre class="code" tabindex="0">${xml}</pre>
+      <div class="table-tools">${copy_button(() => xml)}
+        <button type="button" class="btn btn-link btn-sm" @click=${() => save(xml, 'application/xml', `${shown.name}.xml`)}>Download</button></div>`)}`;
 }
