@@ -120,7 +120,8 @@ export class Dialog {
     return answer;
   }
 
-  // Runs requests of these edits. A refusal is shown. True: there was none.
+  // Runs requests of these edits. A refusal is shown, unless it asks for a token: then Login says so, and this dialog, which it
+  // hides, is there again after it. True: there was none.
   async attempt(edits, run) {
     this.busy = true;
     this.refusal = null;
@@ -131,6 +132,10 @@ export class Dialog {
       return true;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
+      if (error.status === 401) {
+        await store.refresh();
+        return false;
+      }
       this.refusal = error;
       this.refused_field = field_of(error, edits, this.values);
       this.wants_focus = '.alert';

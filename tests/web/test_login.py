@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,3 +80,39 @@ def test_the_read_token_sees_what_runs_and_acts_on_nothing(page: str, browser: B
     browser.run("document.querySelector('[aria-label=\"Log out\"]').click()")
     browser.wait("the login page", lambda: browser.run("return document.getElementById('token')"))
     assert [message for message in browser.messages() if "status of 401" not in message] == []  # 401: before and after the token
+
+
+def test_a_wizard_keeps_what_was_typed_while_the_tokens_change(browser: Browser) -> None:
+    """Once by itself, and once at its own request."""
+    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:
+        folder = Path(name)
+        table, port = api(folder)
+        config = adapter(folder, 1) + member(folder) + table
+        with running_daemon(folder, config):
+            browser.driver.get(f"https://127.0.0.1:{port}/ui/#/networking")
+            log_in(browser, TOKEN)
+            browser.click("New Distributed Switch")
+            browser.type("name", "Typed")
+            browser.next()
+            browser.choose("version", "7.0.3")
+        (folder / "notify").unlink()
+        (folder / "token").write_text("another-token-01\n", encoding="ascii")
+        with running_daemon(folder, config):
+            browser.wait("it asks for the new token", lambda: "has other tokens" in browser.text("main .alert-danger"))
+            assert browser.run("return document.querySelector('dialog')") is None
+            log_in(browser, "another-token-01")
+            browser.wait("the wizard", lambda: browser.step == "Select version")
+            assert browser.field("version").find_element("css selector", "option:checked").text == "7.0.3"
+            assert browser.run("return document.querySelector('dialog').contains(document.activeElement)")
+            browser.run("sessionStorage.setItem('pvrdma-token', 'x'.repeat(16))")
+            browser.button("Next", "dialog").click()
+            log_in(browser, "another-token-01")
+            browser.wait("the wizard", lambda: browser.step == "Select version")
+            assert browser.refusal == ""
+            browser.click("Back", "dialog")
+            assert browser.field("name").get_property("value") == "Typed"
+            browser.finish()
+            browser.wait("the switch", lambda: browser.text("main h1") == "Typed")
+            assert browser.facts()["Version"] == "7.0.3"
+            browser.driver.get("about:blank")
+    assert [message for message in browser.messages() if not re.search("status of 401|ERR_", message)] == []

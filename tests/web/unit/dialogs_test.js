@@ -252,3 +252,17 @@ test('a refusal stands at its field only if it is about one', () => {
   equal(at(400, { field: 'adapter.addresses.12' }, [{ fields: { addresses: 'address' } }]), 'address');
   equal(at(409, {}, [vmkernel_edit('esx-01', 'vmk2', '10.0.0.1')]), 'address');
 });
+
+test('a dialog that needs another token leaves saying so to Login, and keeps what was typed', async () => {
+  let refusal = new Refusal('this address needs a token', 401);
+  const { store } = stage({ refuse: () => refusal });
+  let asked = 0;
+  store.refresh = async () => { asked += 1; };
+  new_switch();
+  type('name', 'Typed');
+  await click('Next');
+  equal([asked, document.querySelector('dialog .alert'), field('name').value], [1, null, 'Typed']);
+  refusal = undefined;
+  await click('Next');
+  equal(step(), 'Select version');
+});
