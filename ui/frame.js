@@ -40,6 +40,8 @@ const views = {
   about: (store) => about(store),
 };
 
+const kNotShown = 'This view needs what the daemon does not say: the page and the daemon are of different versions. Load the page again, or use pvrdmactl.';
+
 export function frame(store, page, changed) {
   if (store.login) return html`${header(store, page, changed)}<main class="alone">${login(store, changed)}</main>`;
   return html`<a class="skip" href="#content" @click=${skip}>Skip to the content</a>
@@ -62,7 +64,12 @@ function view(store, [kind = 'home', ...rest], changed) {
     return html`<p class="empty">${store.trouble ? 'Nothing has arrived yet. The page tries again by itself.' : 'Loading…'}</p>`;
   }
   if (!Object.hasOwn(views, kind)) return html`${title('No such page')}${box('warning', `The page has no view #/${kind}.`)}`;
-  return html`${views[kind](store, rest, changed)}${events_of(store, kind, rest[0])}`;
+  try {
+    return html`${views[kind](store, rest, changed)}${events_of(store, kind, rest[0])}`;
+  } catch (error) {
+    console.error(error);
+    return html`${title(W[kind])}${box('danger', kNotShown)}`;
+  }
 }
 
 // The way from an object's page to its events.

@@ -24,6 +24,7 @@ const kTold = ['version', ...kInventory];  // asked for only while /v1/watch doe
 const kPaths = { version: '/v1/version', hosts: '/v1/hosts', dvs: '/v1/dvs', vms: '/v1/vms', cluster: '/v1/cluster', adapters: '/v1/adapters' };
 
 const kOtherToken = 'The daemon has other tokens: this is neither the first line of [api] token_file nor that of read_token_file.';
+const kUnknown = 'It is not known whether this was done: look before you do it again.';
 const kEditsMax = 64;  // of one request
 const kNoBatch = 'This daemon is older than its page and cannot try edits or make several at once: load the page again, or use pvrdmactl.';
 
@@ -155,11 +156,13 @@ export class Store {
       task.state = 'done';
       return answer;
     } catch (error) {
-      task.state = 'refused';
+      if (error.status === 0) error.message += ` ${kUnknown}`;
+      task.state = error.status === 0 ? 'unknown' : 'refused';
       task.trouble = error.message;
       throw error;
     } finally {
-      await this.refresh();
+      const shown = this.refresh();
+      if (task.state !== 'unknown') await shown;  // a daemon that did not answer may not answer this either
     }
   }
 
@@ -170,7 +173,7 @@ export class Store {
 
   // Several edits as one, without what only dialogs use.
   async #batch(edits, more) {
-    if (!this.has('batch')) throw new Refusal(kNoBatch, 0);
+    if (!this.has('batch')) throw new Refusal(kNoBatch, 501);
     if (edits.length > kEditsMax) {
       throw new Refusal(`These are ${edits.length} edits, and at most ${kEditsMax} are made at once: nothing was changed. Choose less, and do the rest after it.`, 413);
     }
