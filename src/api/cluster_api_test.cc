@@ -307,6 +307,57 @@ TEST_F(ClusterApi, EditsVms) {
   refused(404, "VM-02", "DELETE", "/v1/vms/VM-02");
 }
 
+TEST_F(ClusterApi, ARefusalNamesTheMemberThatItIsAbout) {
+  make_switch();
+  done("POST", "/v1/hosts/self/vmks", R"({"name": "vmk2", "address": "10.0.0.1"})");
+  done("POST", "/v1/vms", R"({"name": "VM-01", "hardware_version": 13, "memory_mib": 512, "adapter":
+      {"portgroup": "pg1", "mac": "52:54:00:00:00:01", "addresses": ["10.1.0.1"]}})");
+  const auto vm = [](const std::string& name, const std::string& more) {
+    return R"({"name": ")" + name + R"(", "hardware_version": 13, )" + more + "}";
+  };
+  const auto adapter = [&](const std::string& more) {
+    return vm("VM-02", R"("memory_mib": 512, "adapter": {"portgroup": "pg1")" + more + "}");
+  };
+  const std::string vmks = "/v1/hosts/self/vmks";
+  const struct {
+    std::string method, path, body, field;
+  } kRefused[] = {
+      {"POST", "/v1/dvs", R"({"name": "dvs1"})", "name"},
+      {"POST", "/v1/dvs", R"({"name": "a b"})", "name"},
+      {"POST", "/v1/dvs", R"({"name": "x", "version": "new"})", "version"},
+      {"PUT", "/v1/dvs/dvs1/hosts/self/uplinks/uplink1", R"({"vmnic": "vmnic9"})", "vmnic"},
+      {"PUT", "/v1/dvs/dvs1/portgroups/pg2", R"({"vlan": 7, "native_endpoints": true})", "native_endpoints"},
+      {"POST", vmks, R"({"name": "eth0", "address": "10.0.0.2"})", "name"},
+      {"POST", vmks, R"({"name": "vmk2", "address": "10.0.0.2"})", "name"},
+      {"POST", vmks, R"({"name": "vmk3", "address": "10.0.0.1"})", "address"},
+      {"POST", vmks, R"({"name": "vmk3", "address": "10.0"})", "address"},
+      {"PUT", "/v1/hosts/self/advanced", R"({"path": "/Net/PVRDMAVmknic", "value": "vmk9"})", "value"},
+      {"PATCH", "/v1/hosts/self/rulesets/pvrdma", R"({"allowed": ["10.0.0.0/99"]})", "allowed"},
+      {"POST", "/v1/vms", vm("VM-01", R"("memory_mib": 512)"), "name"},
+      {"POST", "/v1/vms", vm("VM-02", R"("memory_mib": 512, "host": "esx-09")"), "host"},
+      {"POST", "/v1/vms", vm("VM-02", R"("memory_mib": 2)"), "memory_mib"},
+      {"POST", "/v1/vms", vm("VM-02", R"("memory_mib": 512, "memory_reserved_mib": 513)"),
+       "memory_reserved_mib"},
+      {"POST", "/v1/vms", adapter(R"(, "mac": "52:54:00:00:00:01")"), "adapter.mac"},
+      {"POST", "/v1/vms", adapter(R"(, "mac": "53:54:00:00:00:02")"), "adapter.mac"},
+      {"POST", "/v1/vms", adapter(R"(, "protocol": "v2")"), "adapter.protocol"},
+      {"POST", "/v1/vms", adapter(R"(, "addresses": ["10.1.0.1"])"), "adapter.addresses"},
+      {"POST", "/v1/vms", adapter(R"(, "dvs": "dvs9")"), "adapter.dvs"},
+      {"POST", "/v1/vms", adapter(R"(, "owner": "no such user")"), "adapter.owner"},
+      {"POST", "/v1/vms", adapter(R"(, "group": "no such group")"), "adapter.group"},
+      {"PATCH", "/v1/vms/VM-01", R"({"portgroup": "pg9"})", "portgroup"},
+      {"PATCH", "/v1/vms/VM-01", R"({"owner": "no such user"})", "owner"},
+      {"POST", "/v1/vms/VM-01/upgrade", R"({"hardware_version": 13})", "hardware_version"},
+  };
+  for (const auto& each : kRefused) {
+    const Answer answer = ask(each.method, each.path, each.body);
+    EXPECT_EQ(answer.json.value("field", ""), each.field)
+        << each.path << " " << each.body << ": " << answer.json;
+  }
+  const Answer whole = ask("PUT", "/v1/dvs/dvs1/hosts/self");
+  EXPECT_FALSE(whole.json.contains("field")) << "the body has no such member: " << whole.json;
+}
+
 TEST_F(ClusterApi, TellsWhichAdaptersThisHostCannotServe) {
   make_switch();
   done("PUT", "/v1/dvs/dvs1/hosts/esx-02", "");

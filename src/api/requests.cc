@@ -4,23 +4,17 @@
 #include <utility>
 
 namespace pvrdma::api {
-namespace {
 
-tl::unexpected<BodyMistake> invalid(std::string sentence, std::string field) {
-  return tl::unexpected(BodyMistake{{0, std::move(sentence), ErrorKind::kInvalid}, std::move(field)});
-}
-
-}  // namespace
-
-BodyResult<schema::ParsedJson> parse_body(const Call& call, int depth_max) {
+Result<schema::ParsedJson> parse_body(const Call& call, int depth_max) {
   if (call.body.empty()) return schema::ParsedJson::object();
   auto json = schema::parse_object(call.body, depth_max);
-  if (!json) return invalid(fmt::format("the body must be a JSON object: {}", json.error().message), "");
+  if (!json)
+    return fail(ErrorKind::kInvalid, fmt::format("the body must be a JSON object: {}", json.error().message));
   return *std::move(json);
 }
 
-tl::unexpected<BodyMistake> mistaken(const schema::Mistake& mistake) {
-  return invalid(sentence(mistake, "the body"), mistake.member);
+Failure mistaken(const schema::Mistake& mistake) {
+  return fail(ErrorKind::kInvalid, sentence(mistake, "the body"), mistake.member);
 }
 
 void BodyRule::read(schema::Reader& reader, const schema::ParsedJson& json, std::string& out) const {

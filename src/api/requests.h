@@ -26,18 +26,15 @@
 
 namespace pvrdma::api {
 
-template <typename Body>
-using BodyResult = tl::expected<Body, BodyMistake>;
-
 inline constexpr int kBodyDepthMax = 4;
 
 // Error: the first mistake in the body. An empty body counts as an empty object.
-BodyResult<schema::ParsedJson> parse_body(const Call& call, int depth_max);
-tl::unexpected<BodyMistake> mistaken(const schema::Mistake& mistake);
+Result<schema::ParsedJson> parse_body(const Call& call, int depth_max);
+Failure mistaken(const schema::Mistake& mistake);
 template <schema::Described Body>
-BodyResult<Body> body_of(const Call& call, int depth_max = kBodyDepthMax) {
+Result<Body> body_of(const Call& call, int depth_max = kBodyDepthMax) {
   const auto json = parse_body(call, depth_max);
-  if (!json) return tl::unexpected<BodyMistake>(json.error());
+  if (!json) return Failure(json.error());
   Body body;
   schema::Reader reader;
   read(reader, *json, body);

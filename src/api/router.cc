@@ -48,12 +48,6 @@ Reply refuse(int status, std::string_view sentence) {
   return {status, error_text({.error = std::string(sentence)}) + "\n"};
 }
 
-Reply refuse(const BodyMistake& mistake) {
-  ErrorAnswer answer{.error = mistake.message};
-  if (!mistake.field.empty()) answer.field = mistake.field;
-  return {status_of(mistake.kind), error_text(answer) + "\n"};
-}
-
 Reply refuse_edit(const Reply& refusal, std::size_t index, std::string_view edit) {
   ErrorAnswer answer = error_from(refusal.text);
   answer.error = fmt::format("edit {}, {}: {}", index, edit, answer.error);
@@ -66,7 +60,9 @@ Reply refuse(ErrorKind kind, std::string_view sentence) {
 }
 
 Reply refuse(const Error& error) {
-  return refuse(error.kind, error.message);
+  ErrorAnswer answer{.error = error.message};
+  if (!error.field.empty()) answer.field = error.field;
+  return {status_of(error.kind), error_text(answer) + "\n"};
 }
 
 std::string Call::parameter(const std::string& name) const {

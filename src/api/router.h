@@ -60,15 +60,10 @@ struct Reply {
 Reply ok(std::string json);
 // The status depends on the kind.
 Reply refuse(ErrorKind kind, std::string_view sentence);
+// The same, and says which member of the body is wrong, if the error does.
 Reply refuse(const Error& error);
 // For statuses that only HTTP knows: 401, 403, 413 ...
 Reply refuse(int status, std::string_view sentence);
-
-// A mistake in a request's body.
-struct BodyMistake : Error {
-  std::string field;  // the member's path, "adapter.mac"; empty: the whole body
-};
-Reply refuse(const BodyMistake& mistake);
 // The refusal of an edit of a batch, with its place, from 0. `edit` is "PUT /v1/dvs/DSwitch".
 Reply refuse_edit(const Reply& refusal, std::size_t index, std::string_view edit);
 

@@ -83,18 +83,25 @@ Result<void> check_changed_owner(const Sides& sides, const std::string& name,
                      change.group.value_or(adapter.group));
 }
 
+// The refusal of an adapter that is a member of the request's body.
+Failure of_adapter(Error error) {
+  if (!error.field.empty()) error.field.insert(0, "adapter.");
+  return Failure(std::move(error));
+}
+
 Reply create_vm(const Sides& sides, const Call& call) {
   auto body = body_of<NewVmBody>(call);
   if (!body) return refuse(body.error());
   body->host = host_name(sides.configuration.host(), body->host);
   if (body->adapter) {
     const auto known = check_owner(sides, body->host, body->name, body->adapter->owner, body->adapter->group);
-    if (!known) return refuse(known.error());
+    if (!known) return refuse(of_adapter(known.error()).value());
   }
   return edit_vm(sides, body->name, [&](control::Inventory& inventory) -> Result<void> {
     auto created = control::edits::create_vm(inventory, *body);
     if (!created || !body->adapter) return created;
-    return control::edits::add_adapter(inventory, body->name, *body->adapter);
+    auto added = control::edits::add_adapter(inventory, body->name, *body->adapter);
+    return added ? added : of_adapter(std::move(added).error());
   });
 }
 

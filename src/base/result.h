@@ -28,6 +28,8 @@ struct [[nodiscard]] Error {
   int code = 0;         // the errno of the system, or one that the function's declaration names; 0: neither
   std::string message;  // complete sentence without a final full stop
   ErrorKind kind = ErrorKind::kInternal;
+  // The member of a client's request that is wrong, "adapter.mac"; empty: it is about several, or none.
+  std::string field = {};
 
   // Puts what the caller was doing in front: "CONTEXT: MESSAGE".
   Error in(std::string_view context) && {
@@ -37,6 +39,11 @@ struct [[nodiscard]] Error {
   // For a caller that knows better than the error's creator what it means for the client.
   Error as(ErrorKind other) && {
     kind = other;
+    return std::move(*this);
+  }
+  // For a caller that knows in which member of the client's request the value was.
+  Error about(std::string member) && {
+    field = std::move(member);
     return std::move(*this);
   }
 };
@@ -53,8 +60,8 @@ inline Failure fail(std::string message) {
   return Failure(Error{0, std::move(message)});
 }
 
-inline Failure fail(ErrorKind kind, std::string message) {
-  return Failure(Error{0, std::move(message), kind});
+inline Failure fail(ErrorKind kind, std::string message, std::string field = {}) {
+  return Failure(Error{0, std::move(message), kind, std::move(field)});
 }
 inline Failure fail(ErrorKind kind, int code, std::string message) {
   return Failure(Error{code, std::move(message), kind});

@@ -83,10 +83,10 @@ SocketOwner owner_of(const std::string& path) {
 }
 
 Result<SocketOwner> find_owner(const std::string& user, const std::string& group) {
-  const auto uid = find_user(user);
-  if (!uid) return Failure(uid.error());
-  const auto gid = find_group(group);
-  if (!gid) return Failure(gid.error());
+  auto uid = find_user(user);
+  if (!uid) return Failure(std::move(uid).error().about("owner"));
+  auto gid = find_group(group);
+  if (!gid) return Failure(std::move(gid).error().about("group"));
   return SocketOwner{*uid, *gid};
 }
 

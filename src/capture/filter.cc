@@ -48,7 +48,7 @@ class FilterParser {
     if (word_.empty()) return Filter();
     expression(0);
     if (!trouble_ && !word_.empty()) complain("\"and\", \"or\" or the end");
-    if (trouble_) return fail(ErrorKind::kInvalid, *std::move(trouble_));
+    if (trouble_) return fail(ErrorKind::kInvalid, *std::move(trouble_), "filter");
     return std::move(filter_);
   }
 
@@ -155,7 +155,8 @@ class FilterParser {
 Result<Filter> Filter::parse(std::string_view text) {
   if (text.size() > kCharsMax) {
     return fail(ErrorKind::kInvalid,
-                fmt::format("the filter has {} characters: it may have {}", text.size(), kCharsMax));
+                fmt::format("the filter has {} characters: it may have {}", text.size(), kCharsMax),
+                "filter");
   }
   return FilterParser(text).parse();
 }

@@ -80,11 +80,13 @@ Result<Departures::Plan> Departures::complete(const motion::MotionWish& wish, co
   if (wish.max_pause > kMaxPauseMost)
     return fail(ErrorKind::kInvalid,
                 fmt::format("a pause of {} ms is too long: at most {}",
-                            duration_cast<milliseconds>(wish.max_pause).count(), kMaxPauseMost.count()));
+                            duration_cast<milliseconds>(wish.max_pause).count(), kMaxPauseMost.count()),
+                "max_pause_ms");
   if (wish.patience > kPatienceMost)
     return fail(ErrorKind::kInvalid,
                 fmt::format("a patience of {} s is too long: at most {}",
-                            duration_cast<seconds>(wish.patience).count(), kPatienceMost.count()));
+                            duration_cast<seconds>(wish.patience).count(), kPatienceMost.count()),
+                "patience_s");
   auto monitor = wish.monitor.empty() ? find_monitor_(wish.vm) : Result<std::string>(wish.monitor);
   if (!monitor) return Failure(std::move(monitor).error());
   Plan plan{.motion = {id, wish.vm, from, wish.to}, .wish = wish};

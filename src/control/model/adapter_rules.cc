@@ -35,7 +35,8 @@ Result<void> check_protocol(const Vm& vm, RoceVersion protocol) {
   return fail(ErrorKind::kConflict,
               fmt::format("VM {} has hardware version {} and RoCE v2 (like SRQs) needs {} or later: use "
                           "protocol v1 or upgrade it with pvrdmactl vm upgrade",
-                          vm.name, vm.hardware_version, number_of(kFirstWithRoceV2)));
+                          vm.name, vm.hardware_version, number_of(kFirstWithRoceV2)),
+              "protocol");
 }
 
 Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,
@@ -45,14 +46,16 @@ Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::st
     return fail(ErrorKind::kNotFound,
                 fmt::format("VM {} needs the distributed switch \"{}\", which does not exist: create it "
                             "with pvrdmactl dvs create or choose another",
-                            vm.name, dvs));
+                            vm.name, dvs),
+                "dvs");
   }
   const Dvs& target = found->second;
   if (!target.portgroups.contains(portgroup)) {
     return fail(ErrorKind::kNotFound,
                 fmt::format("VM {} needs the port group \"{}\", which the distributed switch {} does not "
                             "have: add it with pvrdmactl dvs portgroup add or choose another",
-                            vm.name, portgroup, dvs));
+                            vm.name, portgroup, dvs),
+                "portgroup");
   }
   const auto version = parse_dvs_version(target.version);
   if (!version || *version < kFirstDvsVersion) {
@@ -60,7 +63,8 @@ Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::st
                 fmt::format("the distributed switch {} has version {} and PVRDMA needs {}.{}.{} or later: "
                             "put VM {} on a newer switch",
                             dvs, target.version, kFirstDvsVersion[0], kFirstDvsVersion[1],
-                            kFirstDvsVersion[2], vm.name));
+                            kFirstDvsVersion[2], vm.name),
+                "dvs");
   }
   if (!target.members.contains(vm.host)) {
     return fail(ErrorKind::kConflict,
@@ -89,7 +93,8 @@ Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs
                   fmt::format("{} of host {} is paired with the RDMA device {} and must be the host's only "
                               "uplink of the distributed switch {} (no teaming): free the other uplinks "
                               "first, or put the second NIC on another switch",
-                              vmnic, host, device->name, dvs));
+                              vmnic, host, device->name, dvs),
+                  "vmnic");
     }
   }
   return {};
@@ -100,7 +105,8 @@ Result<void> check_addresses(const Inventory& inventory, const Vm& vm) {
   if (own.size() > kAddressesMax) {
     return fail(ErrorKind::kInvalid,
                 fmt::format("VM {} cannot have {} addresses: its adapter holds {} GIDs, give it fewer",
-                            vm.name, own.size(), kAddressesMax));
+                            vm.name, own.size(), kAddressesMax),
+                "addresses");
   }
   const auto segment = segment_of(inventory, vm);
   for (const auto& [name, other] : inventory.vms) {
@@ -111,7 +117,8 @@ Result<void> check_addresses(const Inventory& inventory, const Vm& vm) {
     return fail(ErrorKind::kConflict,
                 fmt::format("VM {} cannot have the address {}: VM {} of the same switch and VLAN has "
                             "it, choose another",
-                            vm.name, both->to_string(), name));
+                            vm.name, both->to_string(), name),
+                "addresses");
   }
   return {};
 }

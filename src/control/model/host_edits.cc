@@ -32,20 +32,22 @@ Result<Ruleset*> find_ruleset(Inventory& inventory, const std::string& host, con
 // The address that `text` is, if the vmk may have it.
 Result<IpAddress> address_for(const Inventory& inventory, const std::string& host, const std::string& name,
                               const std::string& text) {
-  const auto parsed = IpAddress::parse(text);
-  if (!parsed) return Failure(parsed.error());
+  auto parsed = IpAddress::parse(text);
+  if (!parsed) return Failure(std::move(parsed).error().about("address"));
   if (is_no_host_address(*parsed)) {
     return fail(ErrorKind::kInvalid,
                 fmt::format("{} cannot be the address of {} on {}: give a unicast address that is not "
                             "link-local",
-                            text, name, host));
+                            text, name, host),
+                "address");
   }
   for (const auto& [other, each] : inventory.hosts) {
     for (const auto& [vmk, taken] : each.vmks) {
       if (taken != *parsed || (other == host && vmk == name)) continue;
       return fail(ErrorKind::kConflict,
                   fmt::format("{} is taken: {} of host {} has it, give {} of host {} its own address",
-                              parsed->to_string(), vmk, other, name, host));
+                              parsed->to_string(), vmk, other, name, host),
+                  "address");
     }
   }
   return *parsed;
@@ -64,16 +66,18 @@ Result<std::vector<IpNetwork>> allowed_of(const std::string& ruleset, const std:
     return fail(
         ErrorKind::kInvalid,
         fmt::format("the ruleset {} of host {} cannot have {} allowed networks, but {}: use wider ones",
-                    ruleset, host, texts.size(), kAllowedMax));
+                    ruleset, host, texts.size(), kAllowedMax),
+        "allowed");
   }
   std::vector<IpNetwork> networks;
   for (const std::string& text : texts) {
-    const auto parsed = IpNetwork::parse(text);
-    if (!parsed) return Failure(parsed.error());
+    auto parsed = IpNetwork::parse(text);
+    if (!parsed) return Failure(std::move(parsed).error().about("allowed"));
     if (std::find(networks.begin(), networks.end(), *parsed) != networks.end()) {
       return fail(ErrorKind::kInvalid,
                   fmt::format("the allowed networks of the ruleset {} of host {} have {} twice", ruleset,
-                              host, parsed->to_string()));
+                              host, parsed->to_string()),
+                  "allowed");
     }
     networks.push_back(*parsed);
   }
@@ -126,14 +130,15 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
   if (!found) return Failure(found.error());
   if (!is_vmk_name(name)) {
     return fail(ErrorKind::kInvalid,
-                fmt::format("\"{}\" is not a name for a VMkernel adapter: use vmk0 to vmk999", name));
+                fmt::format("\"{}\" is not a name for a VMkernel adapter: use vmk0 to vmk999", name), "name");
   }
   auto& vmks = (*found)->vmks;
   if (const auto it = vmks.find(name); it != vmks.end()) {
     return fail(ErrorKind::kConflict,
                 fmt::format("host {} has {} already, with address {}: choose another name or remove it "
                             "first",
-                            host, name, it->second.to_string()));
+                            host, name, it->second.to_string()),
+                "name");
   }
   const auto parsed = address_for(inventory, host, name, address);
   if (!parsed) return Failure(parsed.error());
@@ -187,14 +192,16 @@ Result<void> set_advanced(Inventory& inventory, const std::string& host, const s
   if (!found) return Failure(found.error());
   if (path != kPvrdmaVmknic) {
     return fail(ErrorKind::kNotFound,
-                fmt::format("host {} has no advanced setting \"{}\": it has {}", host, path, kPvrdmaVmknic));
+                fmt::format("host {} has no advanced setting \"{}\": it has {}", host, path, kPvrdmaVmknic),
+                "path");
   }
   const auto& vmks = (*found)->vmks;
   if (!value.empty() && !vmks.contains(value)) {
     return fail(ErrorKind::kNotFound,
                 fmt::format("{} of host {} cannot be \"{}\": the host has no such VMkernel adapter, {}; "
                             "add it first",
-                            path, host, value, it_has(vmks)));
+                            path, host, value, it_has(vmks)),
+                "value");
   }
   (*found)->pvrdma_vmknic = value;
   return {};
@@ -225,13 +232,14 @@ Result<void> add_allowed_ip(Inventory& inventory, const std::string& host, const
                             const std::string& network) {
   const auto found = find_ruleset(inventory, host, ruleset);
   if (!found) return Failure(found.error());
-  const auto parsed = IpNetwork::parse(network);
-  if (!parsed) return Failure(parsed.error());
+  auto parsed = IpNetwork::parse(network);
+  if (!parsed) return Failure(std::move(parsed).error().about("network"));
   auto& allowed = (*found)->allowed;
   if (std::find(allowed.begin(), allowed.end(), *parsed) != allowed.end()) {
     return fail(ErrorKind::kConflict,
                 fmt::format("the ruleset {} of host {} has {} already: there is nothing to add", ruleset,
-                            host, parsed->to_string()));
+                            host, parsed->to_string()),
+                "network");
   }
   if (allowed.size() >= kAllowedMax) {
     return fail(ErrorKind::kInvalid,

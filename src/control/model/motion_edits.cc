@@ -30,9 +30,10 @@ Result<void> check_motion(const Inventory& inventory, const std::string& vm, con
     return fail(ErrorKind::kNotFound,
                 fmt::format("VM {} has no PVRDMA adapter: move it with its QEMU alone", vm));
   }
-  if (const auto host = find_host(moved, to); !host) return Failure(host.error());
+  if (auto host = find_host(moved, to); !host) return Failure(std::move(host).error().about("to"));
   if (there.host == to)
-    return fail(ErrorKind::kInvalid, fmt::format("VM {} is on host {} already: choose another one", vm, to));
+    return fail(ErrorKind::kInvalid, fmt::format("VM {} is on host {} already: choose another one", vm, to),
+                "to");
   if (!inventory.is_on(vm)) {
     return fail(ErrorKind::kConflict,
                 fmt::format("VM {} is off: place it with pvrdmactl vm set {} --host {}", vm, vm, to));
@@ -41,7 +42,8 @@ Result<void> check_motion(const Inventory& inventory, const std::string& vm, con
   if (path.kind != HostPath::kTcp) {
     return fail(ErrorKind::kConflict,
                 fmt::format("VM {} cannot move from host {} to host {}, because there is no path: {}", vm,
-                            there.host, to, path.reason));
+                            there.host, to, path.reason),
+                "to");
   }
   there.host = to;
   moved.powered_on.erase(vm);

@@ -37,8 +37,10 @@ Result<PortGroup*> find_portgroup(Dvs& dvs, const std::string& name) {
 
 Result<void> check_mtu(const std::string& portgroup, NetworkMtu mtu) {
   if (mtu >= kNetworkMtuMin && mtu <= kNetworkMtuMax) return {};
-  return fail(ErrorKind::kInvalid, fmt::format("MTU {} is not possible for the port group {}: use {} to {}",
-                                               mtu, portgroup, kNetworkMtuMin, kNetworkMtuMax));
+  return fail(ErrorKind::kInvalid,
+              fmt::format("MTU {} is not possible for the port group {}: use {} to {}", mtu, portgroup,
+                          kNetworkMtuMin, kNetworkMtuMax),
+              "mtu");
 }
 
 Result<void> check_native_peers(const std::string& portgroup, const std::vector<IpNetwork>& peers) {
@@ -46,7 +48,8 @@ Result<void> check_native_peers(const std::string& portgroup, const std::vector<
   return fail(ErrorKind::kInvalid,
               fmt::format("the port group {} cannot have {} native peers, {} are the limit: write "
                           "larger networks",
-                          portgroup, peers.size(), kNativePeersMax));
+                          portgroup, peers.size(), kNativePeersMax),
+              "native_peers");
 }
 
 // A port group of the VLAN. Null: `dvs` has none.
@@ -68,7 +71,8 @@ Result<PortGroup> joined(const Dvs& dvs, const std::string& name, PortGroup port
     return fail(ErrorKind::kInvalid,
                 fmt::format("the port group {} cannot have other native endpoints than {}, which has VLAN {} "
                             "too: add it without, or change {} first",
-                            name, other_name, portgroup.vlan, other_name));
+                            name, other_name, portgroup.vlan, other_name),
+                "native_endpoints");
   }
   portgroup.native_endpoints = theirs.native_endpoints;
   portgroup.native_peers = theirs.native_peers;
@@ -82,13 +86,15 @@ Result<void> check_vmnic_exists(const Inventory& inventory, const std::string& h
     return fail(ErrorKind::kNotFound,
                 fmt::format("host {} is not alive, so nobody knows whether it has {}: start its pvrdmad "
                             "first",
-                            host, vmnic));
+                            host, vmnic),
+                "vmnic");
   }
   std::vector<std::string> names;
   for (const Vmnic& each : live->second.vmnics) names.push_back(each.name);
   if (std::find(names.begin(), names.end(), vmnic) != names.end()) return {};
   return fail(ErrorKind::kNotFound,
-              fmt::format("host {} has no physical NIC \"{}\": it has {}", host, vmnic, list_of(names)));
+              fmt::format("host {} has no physical NIC \"{}\": it has {}", host, vmnic, list_of(names)),
+              "vmnic");
 }
 
 Result<void> check_vmnic_is_free(const Inventory& inventory, const std::string& host,
@@ -101,7 +107,8 @@ Result<void> check_vmnic_is_free(const Inventory& inventory, const std::string& 
       return fail(ErrorKind::kConflict,
                   fmt::format("{} of host {} is {} of the distributed switch {}, and a physical NIC is an "
                               "uplink once: free it there first",
-                              vmnic, host, slot, name));
+                              vmnic, host, slot, name),
+                  "vmnic");
     }
   }
   return {};
@@ -116,7 +123,8 @@ Result<void> check_nobody_runs(const Inventory& inventory, const std::string& dv
   return fail(ErrorKind::kConflict,
               fmt::format("{} of host {} is paired with the RDMA device {} and VM {}, which is powered on, "
                           "uses a PVRDMA adapter on the distributed switch {}: power it off first",
-                          vmnic, host, device->name, vm->name, dvs));
+                          vmnic, host, device->name, vm->name, dvs),
+              "vmnic");
 }
 
 // Two switches with the same id could access each other's memory, so even a damaged guard record must not
@@ -139,22 +147,26 @@ std::uint32_t free_dvs_id(Inventory& inventory) {
 }  // namespace
 
 Result<void> create_dvs(Inventory& inventory, const NewDvs& spec) {
-  if (auto named = check_name("distributed switch", spec.name); !named) return named;
+  if (auto named = check_name("distributed switch", spec.name); !named)
+    return Failure(std::move(named).error().about("name"));
   if (inventory.switches.contains(spec.name)) {
     return fail(ErrorKind::kConflict,
-                fmt::format("there is a distributed switch {} already: choose another name", spec.name));
+                fmt::format("there is a distributed switch {} already: choose another name", spec.name),
+                "name");
   }
   if (!parse_dvs_version(spec.version)) {
     return fail(
         ErrorKind::kInvalid,
         fmt::format("\"{}\" is not a version of the distributed switch {}: write three numbers such as "
                     "6.5.0 or 8.0.3",
-                    spec.version, spec.name));
+                    spec.version, spec.name),
+        "version");
   }
   if (spec.uplinks < 1 || spec.uplinks > kUplinksMax) {
     return fail(ErrorKind::kInvalid,
                 fmt::format("{} uplinks are not possible for the distributed switch {}: use 1 to {}",
-                            spec.uplinks, spec.name, kUplinksMax));
+                            spec.uplinks, spec.name, kUplinksMax),
+                "uplinks");
   }
   Dvs dvs{spec.name, free_dvs_id(inventory), spec.version, {}, {}, {}};
   for (std::uint32_t i = 1; i <= spec.uplinks; ++i) dvs.uplinks.push_back(fmt::format("uplink{}", i));
@@ -246,7 +258,8 @@ Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const s
   if (portgroup.vlan > kVlanMax) {
     return fail(ErrorKind::kInvalid,
                 fmt::format("VLAN {} is not possible for the port group {}: use 1 to {}, or 0 for none",
-                            portgroup.vlan, name, kVlanMax));
+                            portgroup.vlan, name, kVlanMax),
+                "vlan");
   }
   if (auto checked = check_mtu(name, portgroup.mtu); !checked) return checked;
   if (auto checked = check_native_peers(name, portgroup.native_peers); !checked) return checked;

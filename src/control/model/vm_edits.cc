@@ -15,21 +15,26 @@ constexpr std::uint32_t kMacSuffixMask = 0xffffff;
 
 Result<void> check_memory(const Vm& vm) {
   if (vm.memory_mib < kMemoryMibMin || vm.memory_mib > kMemoryMibMax) {
-    return fail(ErrorKind::kInvalid, fmt::format("VM {} cannot have {} MiB of memory: use {} to {}", vm.name,
-                                                 vm.memory_mib, kMemoryMibMin, kMemoryMibMax));
+    return fail(ErrorKind::kInvalid,
+                fmt::format("VM {} cannot have {} MiB of memory: use {} to {}", vm.name, vm.memory_mib,
+                            kMemoryMibMin, kMemoryMibMax),
+                "memory_mib");
   }
   if (vm.memory_reserved_mib > vm.memory_mib) {
     return fail(ErrorKind::kInvalid,
                 fmt::format("VM {} cannot have {} MiB of memory reserved: it has {}, reserve at most that",
-                            vm.name, vm.memory_reserved_mib, vm.memory_mib));
+                            vm.name, vm.memory_reserved_mib, vm.memory_mib),
+                "memory_reserved_mib");
   }
   return {};
 }
 
 Result<void> check_version_known(const std::string& vm, std::uint32_t version) {
   if (version >= kVmHardwareVersionMin && version <= kVmHardwareVersionMax) return {};
-  return fail(ErrorKind::kInvalid, fmt::format("{} is not a hardware version for VM {}: use {} to {}",
-                                               version, vm, kVmHardwareVersionMin, kVmHardwareVersionMax));
+  return fail(ErrorKind::kInvalid,
+              fmt::format("{} is not a hardware version for VM {}: use {} to {}", version, vm,
+                          kVmHardwareVersionMin, kVmHardwareVersionMax),
+              "hardware_version");
 }
 
 // Null: free.
@@ -63,12 +68,14 @@ Result<Mac> choose_mac(const Inventory& inventory, const std::string& vm,
     return fail(ErrorKind::kInvalid,
                 fmt::format("\"{}\" is not a MAC address for the adapter of VM {}: write six bytes such as "
                             "52:54:00:12:34:51, the first one even",
-                            *text, vm));
+                            *text, vm),
+                "mac");
   }
   if (const Vm* owner = owner_of(inventory, *mac)) {
     return fail(ErrorKind::kConflict,
                 fmt::format("the MAC address {} is taken: VM {} has it, give the adapter of VM {} another",
-                            mac->to_string(), owner->name, vm));
+                            mac->to_string(), owner->name, vm),
+                "mac");
   }
   return *mac;
 }
@@ -84,11 +91,13 @@ Result<std::string> dvs_with(const Inventory& inventory, const std::string& port
     return fail(ErrorKind::kNotFound,
                 fmt::format("no distributed switch has a port group \"{}\": add it with pvrdmactl dvs "
                             "portgroup add or choose another",
-                            portgroup));
+                            portgroup),
+                "portgroup");
   }
   return fail(ErrorKind::kInvalid,
               fmt::format("several distributed switches have a port group {} ({}): name one of them",
-                          portgroup, list_of(names)));
+                          portgroup, list_of(names)),
+              "dvs");
 }
 
 Failure no_adapter(const std::string& vm) {
@@ -119,12 +128,14 @@ Result<void> change_adapter(const VmChange& change, Vm& vm) {
 }  // namespace
 
 Result<void> create_vm(Inventory& inventory, const NewVm& spec) {
-  if (auto named = check_name("VM", spec.name); !named) return named;
+  if (auto named = check_name("VM", spec.name); !named)
+    return Failure(std::move(named).error().about("name"));
   if (inventory.vms.contains(spec.name)) {
-    return fail(ErrorKind::kConflict,
-                fmt::format("there is a VM {} already: choose another name", spec.name));
+    return fail(ErrorKind::kConflict, fmt::format("there is a VM {} already: choose another name", spec.name),
+                "name");
   }
-  if (const auto host = find_host(inventory, spec.host); !host) return Failure(host.error());
+  if (auto host = find_host(inventory, spec.host); !host)
+    return Failure(std::move(host).error().about("host"));
   if (auto known = check_version_known(spec.name, spec.hardware_version); !known) return known;
   Vm vm{spec.name, spec.host, spec.hardware_version, spec.memory_mib, spec.memory_reserved_mib, std::nullopt};
   if (auto memory = check_memory(vm); !memory) return memory;
@@ -178,7 +189,8 @@ Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChan
   next.memory_mib = change.memory_mib.value_or(next.memory_mib);
   next.memory_reserved_mib = change.memory_reserved_mib.value_or(next.memory_reserved_mib);
   if (auto changed = change_adapter(change, next); !changed) return changed;
-  if (const auto host = find_host(inventory, next.host); !host) return Failure(host.error());
+  if (auto host = find_host(inventory, next.host); !host)
+    return Failure(std::move(host).error().about("host"));
   if (auto memory = check_memory(next); !memory) return memory;
   if (next.adapter && (change.host || touches_adapter(change))) {
     if (auto allowed = check_adapter(inventory, next); !allowed) return allowed;
@@ -196,7 +208,8 @@ Result<void> upgrade_vm(Inventory& inventory, const std::string& vm, std::uint32
     return fail(ErrorKind::kConflict,
                 fmt::format("VM {} has hardware version {} and cannot go to {}: upgrades only go up, create "
                             "a new VM for an older version",
-                            vm, next.hardware_version, hardware_version));
+                            vm, next.hardware_version, hardware_version),
+                "hardware_version");
   }
   next.hardware_version = hardware_version;
   if (next.adapter) {

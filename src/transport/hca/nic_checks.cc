@@ -22,12 +22,12 @@ Result<std::string> find_device(const std::string& wanted) {
   for (const std::string& each : devices) names += (names.empty() ? "" : ", ") + each;
   if (wanted.empty()) {
     if (devices.size() == 1) return devices.front();
-    return fail(ErrorKind::kInvalid,
-                fmt::format("this host has several RDMA devices: name one of {}", names));
+    return fail(ErrorKind::kInvalid, fmt::format("this host has several RDMA devices: name one of {}", names),
+                "device");
   }
   if (std::ranges::find(devices, wanted) != devices.end()) return wanted;
   return fail(ErrorKind::kNotFound,
-              fmt::format("this host has no RDMA device {}: there are {}", wanted, names));
+              fmt::format("this host has no RDMA device {}: there are {}", wanted, names), "device");
 }
 
 }  // namespace
