@@ -1,9 +1,8 @@
-"""Dialogs: edits of the guided fleet, refusals shown as the daemon's sentence, and nothing typed is lost."""
+"""Dialogs: edits of the guided fleet, and nothing typed is lost."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -11,71 +10,6 @@ from selenium.webdriver.common.keys import Keys
 from fleet.fleet import PORTGROUP, SWITCH, Fleet
 from web.bridge import Bridge
 from web.browser import Browser
-
-Fill = Callable[[Browser], None]
-
-
-def new_vm(name: str, hardware_version: str, protocol: str = "") -> Fill:
-    """Fills New Virtual Machine up to the step at which the adapter is refused."""
-    def fill(browser: Browser) -> None:
-        browser.type("name", name)
-        browser.next()
-        browser.choose("hardware_version", hardware_version)
-        browser.next()
-        if protocol:
-            browser.choose("protocol", protocol)
-    return fill
-
-
-# What is refused -> the view, the button, the form, the command that pvrdmactl refuses with the same sentence.
-_VM = ("vm", "create", "X", "--memory", "512", "--reserve", "all", "--portgroup", PORTGROUP, "--doorbells", "mapped")
-REFUSED: dict[str, tuple[str, str, Fill, tuple[str, ...]]] = {
-    "a switch's name taken": ("#/networking", "New Distributed Switch", lambda browser: browser.type("name", SWITCH), ("dvs", "create", SWITCH)),
-    "a switch in use": (f"#/networking/{SWITCH}", "Remove", lambda _: None, ("dvs", "delete", SWITCH)),
-    "a port group in use": (f"#/networking/{SWITCH}", f"Remove {PORTGROUP}", lambda _: None, ("dvs", "portgroup", "remove", SWITCH, PORTGROUP)),
-    "an address taken": ("#/hosts/esx-01/configure/vmkernel-adapters", "Add networking", lambda browser: browser.type("address", "10.77.0.2"),
-                         ("network", "ip", "interface", "add", "-i", "vmk3", "--address", "10.77.0.2")),
-    "no address": ("#/hosts/esx-01/configure/vmkernel-adapters", "Add networking", lambda browser: browser.type("address", "10.77"),
-                   ("network", "ip", "interface", "add", "-i", "vmk3", "--address", "10.77")),
-    "a tagged adapter": ("#/hosts/esx-01/configure/vmkernel-adapters", "Remove vmk2", lambda _: None, ("network", "ip", "interface", "remove", "-i", "vmk2")),
-    "a bad network": ("#/hosts/esx-01/configure/firewall", "Edit",
-                      lambda browser: (browser.tick("allow_all", False), browser.type("allowed", "1.2.3.4/99"))[0],  # type: ignore[func-returns-value]
-                      ("network", "firewall", "ruleset", "allowedip", "add", "-r", "pvrdma", "-i", "1.2.3.4/99")),
-    "RoCE v2 on 13": ("#/vms", "New Virtual Machine", new_vm("X", "VM version 13", "RoCE v2"), (*_VM, "--hw", "13", "--protocol", "v2")),
-    "hardware version 12": ("#/vms", "New Virtual Machine", new_vm("X", "VM version 12"), (*_VM, "--hw", "12")),
-    "a VM's name taken": ("#/vms", "New Virtual Machine", lambda browser: browser.type("name", "VM-01"), ("vm", "create", "VM-01", *_VM[3:], "--hw", "14")),
-}
-
-
-@pytest.mark.parametrize("refused", REFUSED)
-def test_a_refusal_is_the_daemons_sentence(browser: Browser, guided: Fleet, bridge: Bridge, refused: str) -> None:
-    address, button, fill, command = REFUSED[refused]
-    told = guided[1].refusal(*command).removeprefix("pvrdmactl: ")
-    browser.open(bridge.page, address)
-    browser.click(button)
-    fill(browser)
-    typed = browser.run("return [...document.querySelectorAll('dialog input, dialog select, dialog textarea')].map((each) => each.type === 'checkbox' ? each.checked : each.value)")
-    browser.run("const form = document.querySelector('dialog form'); form.noValidate = true")
-    browser.click("Remove" if button.startswith("Remove") else "Next" if browser.step else "OK", "dialog")
-    browser.wait("the refusal", lambda: browser.refusal)
-    assert browser.refusal == told
-    assert browser.run("return document.activeElement === document.querySelector('dialog .alert')")
-    assert browser.run("return [...document.querySelectorAll('dialog input, dialog select, dialog textarea')].map((each) => each.type === 'checkbox' ? each.checked : each.value)") == typed
-    assert [message for message in browser.messages() if "status of 4" not in message] == []  # a 400 is a refusal, too
-
-
-@pytest.mark.parametrize(("refused", "field"), [("a switch's name taken", "name"), ("a bad network", "allowed")])
-def test_a_refusal_stands_at_its_field_too(browser: Browser, bridge: Bridge, refused: str, field: str) -> None:
-    address, button, fill, _ = REFUSED[refused]
-    browser.open(bridge.page, address)
-    browser.click(button)
-    fill(browser)
-    browser.click("Next" if browser.step else "OK", "dialog")
-    browser.wait("the refusal", lambda: browser.refusal)
-    assert browser.run("return document.querySelector('dialog .field-refusal').innerText") == browser.refusal
-    assert browser.run("return document.getElementById(document.getElementById(`field-${arguments[0]}`).getAttribute('aria-describedby')).innerText", field) == browser.refusal
-    assert browser.violations() == []
-    browser.messages()  # the refused request
 
 
 def test_a_refused_edit_leaves_nothing_behind(browser: Browser, guided: Fleet, bridge: Bridge) -> None:

@@ -6,7 +6,7 @@ import { W } from '../words.js';
 
 const kPath = '/Net/PVRDMAVmknic';
 
-export const tag_edit = (host, vmk) => ({ method: 'PUT', path: `/v1/hosts/${encodeURIComponent(host)}/advanced`, body: { path: kPath, value: vmk } });
+export const tag_edit = (host, vmk) => ({ method: 'PUT', path: `/v1/hosts/${encodeURIComponent(host)}/advanced`, body: { path: kPath, value: vmk }, fields: { value: 'vmk' } });
 
 export const tag_command = (host, vmk) => `pvrdmactl system settings advanced set -H ${host} -o ${kPath} -s ${quoted(vmk)}`;
 

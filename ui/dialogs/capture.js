@@ -23,7 +23,7 @@ export const new_capture = (store, adapter = store.data.adapters[0]?.name ?? '')
     ${text(dialog, 'snaplen', 'Bytes of each frame', { type: 'number', note: '96 leave most of the data out; at most 262144' })}
     ${text(dialog, 'count', 'Frames', { type: 'number', placeholder: 'any number', note: 'the capture ends after these' })}
     ${text(dialog, 'duration', 'Seconds', { type: 'number', placeholder: 'until it is stopped', note: 'the page keeps 64 MiB at most; for more, use the line below' })}`,
-  edits: (values) => [{ method: 'POST', path: `/v1/adapters/${encodeURIComponent(values.adapter)}/capture`, body: wish(values), at: 'filter' }],
+  edits: (values) => [{ method: 'POST', path: `/v1/adapters/${encodeURIComponent(values.adapter)}/capture`, body: wish(values) }],
   run: ([{ path, body }], { adapter: name }) => record(name, path, body, Table.changed),
   commands: ({ adapter: name, filter, snaplen, count, duration }) => [`pvrdmactl capture ${quoted(name)} -w ${quoted(`${name}.pcapng`)}${filter ? ` --filter ${quoted(filter)}` : ''}${
     snaplen === '' ? '' : ` --snaplen ${snaplen}`}${count === '' ? '' : ` --count ${count}`}${duration === '' ? '' : ` --duration ${duration}`}`],

@@ -37,7 +37,7 @@ export function edit_firewall(store, host) {
       const { added, removed, flags } = changes(values);
       const networks = added.length + removed.length > 0;
       const body = { ...flags, ...(networks ? { allowed: merged({ added, removed }) } : {}) };
-      return Object.keys(body).length > 0 ? [{ method: 'PATCH', path: ruleset, body, at: 'allowed' }] : [];
+      return Object.keys(body).length > 0 ? [{ method: 'PATCH', path: ruleset, body }] : [];
     },
     commands: (values) => {
       const { added, removed, flags } = changes(values);

@@ -21,7 +21,7 @@ export const measure = (device) => show({
     <p>The daemon sends to itself and reads from itself through the NIC, for some seconds. That takes bandwidth from other traffic.</p>
     ${text(dialog, 'device', W.device, { note: 'as libibverbs calls it; empty: the only one' })}
     ${text(dialog, 'memory_mib', 'Memory to register (MiB)', { type: 'number', required: true })}`,
-  edits: (values) => [{ method: 'POST', path: '/v1/hca/check', body: wish(values), patience_ms: kMeasureMs, at: 'device' }],
+  edits: (values) => [{ method: 'POST', path: '/v1/hca/check', body: wish(values), patience_ms: kMeasureMs }],
   commands: ({ device: name, memory_mib }) => [`pvrdmactl hca check${name ? ` --device ${quoted(name)}` : ''} --memory ${memory_mib}`],
   done: (_, check) => { measured = { at_ms: Date.now(), check }; },
 });

@@ -16,7 +16,7 @@ const path_of = (vm) => `/v1/vms/${encodeURIComponent(vm.name)}/motion`;
 
 const wish = ({ to, leader, max_pause_ms, patience_s, monitor }) => ({ to, leader, max_pause_ms, patience_s, ...(monitor ? { monitor } : {}) });
 
-const edits = (vm, values) => [{ method: 'POST', path: path_of(vm), body: wish(values), at: 'to' }];
+const edits = (vm, values) => [{ method: 'POST', path: path_of(vm), body: wish(values) }];
 
 const command = (vm, values) => `pvrdmactl vm migrate ${quoted(vm.name)} --to ${quoted(values.to)} --max-pause ${values.max_pause_ms} --patience ${values.patience_s}${
   values.monitor ? ` --monitor ${quoted(values.monitor)}` : ''}${values.leader === 'libvirt' ? ` --libvirt ${quoted(`qemu+ssh://${values.to}/system`)}` : ''}`;
@@ -72,7 +72,7 @@ class Migrate extends Dialog {
   // Checks once more, for the answer may be old, and starts only if nothing speaks against it.
   async submit(element) {
     const checked = await this.attempt(edits(this.vm, this.values), () => this.#ask(this.values));
-    this.#compatibility = checked ? kGood : { kind: 'danger', sentence: this.refusal.message };
+    this.#compatibility = checked ? kGood : this.refusal && { kind: 'danger', sentence: this.refusal.message };
     if (checked) await this.finish(element);
     else this.redraw();
   }

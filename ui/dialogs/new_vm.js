@@ -20,7 +20,7 @@ export function new_vm(store) {
     target: 'cluster',
     values: { ...kStart, host: self, network: network_choices(store)[1]?.[0] ?? '' },
     steps: [
-      { title: W.selectNameAndHost, edits: ({ name, host }) => edit({ ...kStart, name, host }).map((each) => ({ ...each, at: 'name' })), body: (dialog) => html`
+      { title: W.selectNameAndHost, edits: ({ name, host }) => edit({ ...kStart, name, host }), body: (dialog) => html`
         ${text(dialog, 'name', W.name, { required: true })}
         ${select(dialog, 'host', W.host, store.data.hosts.map((host) => [host.name, host.name]))}` },
       { title: W.selectCompatibility, edits: ({ name, host, hardware_version }) => edit({ ...kStart, name, host, hardware_version }),

@@ -14,7 +14,7 @@ const path = (name) => `/v1/dvs/${encodeURIComponent(name)}`;
 
 const kStart = { name: 'DSwitch', version: kVersions[0], uplinks: 2, with_group: true, group: 'DPortGroup', vlan_type: 'none', vlan: 1, mtu: 1500 };
 
-const switch_edit = (values) => ({ method: 'POST', path: '/v1/dvs', body: { name: values.name, version: values.version, uplinks: values.uplinks }, at: 'name' });
+const switch_edit = (values) => ({ method: 'POST', path: '/v1/dvs', body: { name: values.name, version: values.version, uplinks: values.uplinks } });
 const group_edit = (values) => ({ method: 'PUT', path: `${path(values.name)}/portgroups/${encodeURIComponent(values.group)}`, at: 'group',
                                   body: { vlan: vlan_of(values), mtu: values.mtu } });
 

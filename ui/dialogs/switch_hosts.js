@@ -36,7 +36,7 @@ const uplink_edits = (hosts, dvs, values) => (values.task === 'remove' ? [] : ch
 const with_address = (hosts, dvs, values) => (values.task === 'remove' ? [] : chosen(hosts, dvs, values).filter((host) => values[key(host, 'address')]));
 
 const vmkernel_edits = (hosts, dvs, values) => with_address(hosts, dvs, values).flatMap((host) => [
-  { ...vmkernel_edit(host, values[key(host, 'device')], values[key(host, 'address')]), fields: { name: key(host, 'device'), address: key(host, 'address') }, at: key(host, 'address') },
+  { ...vmkernel_edit(host, values[key(host, 'device')], values[key(host, 'address')]), fields: { name: key(host, 'device'), address: key(host, 'address') } },
   ...(values[key(host, 'tagged')] ? [tag_edit(host, values[key(host, 'device')])] : [])]);
 
 function commands(hosts, dvs, values) {

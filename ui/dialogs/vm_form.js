@@ -24,7 +24,7 @@ export const values_of = (vm) => ({
 });
 
 // The fields of members whose names differ.
-export const kFields = { portgroup: 'network', memory_reserved_mib: 'reserve' };
+export const kFields = { dvs: 'network', portgroup: 'network', memory_reserved_mib: 'reserve' };
 
 export const memory_fields = (dialog) => html`
   ${text(dialog, 'memory_mib', `${W.memory} (MiB)`, { type: 'number', min: 1, max: 4294967295, required: true })}

@@ -14,7 +14,7 @@ export function next_free_vmk(host) {
 
 const path = (host) => `/v1/hosts/${encodeURIComponent(host)}/vmks`;
 
-export const vmkernel_edit = (host, name, address) => ({ method: 'POST', path: path(host), body: { name, address }, at: 'address' });
+export const vmkernel_edit = (host, name, address) => ({ method: 'POST', path: path(host), body: { name, address } });
 
 export const vmkernel_command = (host, name, address) => `pvrdmactl network ip interface add -H ${host} -i ${quoted(name)} --address ${quoted(address)}`;
 
