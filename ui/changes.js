@@ -21,6 +21,16 @@ export function path_of(member) {
   return [words[first] ?? first, ...rest.map((part, at) => (at < (named[first] ?? 0) ? part : words[part] ?? part))].join(' › ');
 }
 
+// How other views show members' values.
+const values = { addresses: (list) => list.join(', ') || 'any', hardware_version: (version) => `VM version ${version}`, native_peers: (list) => list.join(', ') || 'all',
+                 protocol: (protocol) => `RoCE ${protocol}`, vlan: (vlan) => String(vlan || 'None') };
+
+// The value of the member with this path.
+export function value_of(member, value) {
+  const name = member.split('/').at(-1);
+  return value !== null && Object.hasOwn(values, name) ? values[name](value) : shown(value);
+}
+
 // A member's value: null means that it does not exist, and an empty object or list that nothing is in it.
 export function shown(value) {
   if (value === null) return '--';
@@ -30,14 +40,15 @@ export function shown(value) {
   return value === '' ? 'none' : String(value);
 }
 
-// A member that only holds others says nothing beside them, and nothing while it is empty.
-export const telling = (members) => members.filter(({ member, after }) =>
-  after === null || typeof after !== 'object' || Array.isArray(after) || !(member in named || members.some((other) => other.member.startsWith(`${member}/`))));
+// A member that only holds others says nothing beside them, and nothing while it is empty. In an object that is `added`, a member
+// without a text says nothing.
+export const telling = (members, added = false) => members.filter(({ member, after }) => !(added && after === '') && (
+  after === null || typeof after !== 'object' || Array.isArray(after) || !(member in named || members.some((other) => other.member.startsWith(`${member}/`)))));
 
-const table_of = (change) => html`<table class="table changes"><thead><tr><th class="left" scope="col">Member</th>
+const table_of = (change) => html`<table class="table changes"><thead><tr><th class="left" scope="col">Setting</th>
     ${change.change === 'added' ? '' : html`<th class="left" scope="col">Before</th>`}<th class="left" scope="col">${change.change === 'added' ? 'Value' : 'After'}</th></tr></thead>
-  <tbody>${telling(change.members).map((member) => html`<tr><th class="left" scope="row">${path_of(member.member)}</th>
-    ${change.change === 'added' ? '' : html`<td class="left">${shown(member.before)}</td>`}<td class="left">${shown(member.after)}</td></tr>`)}</tbody></table>`;
+  <tbody>${telling(change.members, change.change === 'added').map((member) => html`<tr><th class="left" scope="row">${path_of(member.member)}</th>
+    ${change.change === 'added' ? '' : html`<td class="left">${value_of(member.member, member.before)}</td>`}<td class="left">${value_of(member.member, member.after)}</td></tr>`)}</tbody></table>`;
 
 export const changes_of = (changes) => (changes.length === 0 ? html`<p>Nothing changes: the configuration is like that already.</p>`
   : changes.map((change) => html`<p>${verbs[change.change]} the ${kinds[change.kind]} ${change.name}</p>

@@ -17,7 +17,7 @@ export function use(the_store, redraw) {
 }
 
 // title, target: names of the task; values: the form's start; body(dialog): the form; commands(values): the same as pvrdmactl
-// lines; danger: the button removes something. edits(values): the requests {method, path, body}; with `at` the field that an edit
+// lines; danger: the button removes something; ok, cancel: labels of the buttons. edits(values): the requests {method, path, body}; with `at` the field that an edit
 // is about, and with `fields` those of its body's members whose names differ. of_host: they act on this host's adapters and need no
 // store; of_page: on this page only, and need no daemon. run(edits, values): carries them out in another way than the store does. done(values, answer): what follows.
 export const show = (spec) => put(new Dialog(spec));
@@ -82,7 +82,7 @@ export class Dialog {
         ${this.middle()}
         <div class="modal-footer">
           ${why_not ? html`<span class="reason">${why_not}</span>` : nothing}
-          <button type="button" class="btn btn-outline" ?disabled=${this.busy} @click=${(event) => event.target.closest('dialog').close()}>${W.cancel}</button>
+          <button type="button" class="btn btn-outline" ?disabled=${this.busy} @click=${(event) => event.target.closest('dialog').close()}>${this.spec.cancel ?? W.cancel}</button>
           ${this.buttons(this.busy || why_not !== '')}
         </div>
       </form></dialog>`;
@@ -165,6 +165,6 @@ export class Dialog {
 const alert = (sentence) => html`<div class="alert alert-danger" role="alert" tabindex="-1"><div class="alert-items"><div class="alert-item">
   <span class="alert-text">${sentence}</span></div></div></div>`;
 
-// Lines of pvrdmactl, to be copied.
-export const lines = (commands) => (commands.length ? html`<div class="commands"><code>${commands.join('\n')}</code>
+// Lines of pvrdmactl, to be copied. They are broken between words only, and not after a hyphen.
+export const lines = (commands) => (commands.length ? html`<div class="commands"><code>${commands.join('\n').split(/([ \n])/).map((part) => (/[ \n]/.test(part) ? part : html`<span class="word">${part}</span>`))}</code>
   ${copy_button(() => commands.join('\n'))}</div>` : nothing);

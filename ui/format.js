@@ -21,6 +21,9 @@ export function rate(bits) {
 
 export const count = (number) => number.toLocaleString('en');
 
+// "1 port group", "2 port groups".
+export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+
 // How often something happens in a second.
 export function frequency(times) {
   if (times === undefined) return '--';

@@ -3,7 +3,7 @@ import { html, nothing } from './lit.js';
 import * as dialog from './dialog.js';
 import { token } from './api.js';
 import { timeOfDay } from './format.js';
-import { letters_off, set_letters_off } from './keys.js';
+import { letters_off, pages, set_letters_off } from './keys.js';
 import { box, dot, title } from './parts.js';
 import { to } from './route.js';
 import { found } from './search.js';
@@ -126,10 +126,8 @@ function live_state(store) {
 
 const help = (changed) => html`<section class="help" aria-label="Help">
   <h2 class="section-title">Keys</h2>
-  <p><kbd>/</kbd> search · <kbd>?</kbd> this help · <kbd>g</kbd> then <kbd>r</kbd> readiness, <kbd>h</kbd> hosts, <kbd>v</kbd> VMs,
-    <kbd>n</kbd> networking, <kbd>c</kbd> connections, <kbd>t</kbd> topology, <kbd>m</kbd> motions, <kbd>p</kbd> captures, <kbd>f</kbd> faults, <kbd>e</kbd> events,
-    <kbd>a</kbd> about · in a table: arrows, PageUp, PageDown, Home, End, Enter,
-    <kbd>.</kbd> actions of the chosen row</p>
+  <p><kbd>/</kbd> search · <kbd>?</kbd> this help · <kbd>g</kbd> then ${Object.entries(pages).map(([letter, [, name]], at) => html`${at ? ', ' : ''}<span class="word"><kbd>${letter}</kbd> ${name}</span>`)} ·
+    in a table: arrows, PageUp, PageDown, Home, End, Enter, <span class="word"><kbd>.</kbd> actions of the chosen row</span></p>
   <p>Filter of a table: words in any column, or <code>column:word</code>.</p>
   <label><input type="checkbox" .checked=${letters_off()} @change=${(event) => { set_letters_off(event.target.checked); changed(); }}>
     Switch single letters off</label></section>`;

@@ -3,8 +3,10 @@ import { go } from './route.js';
 
 const kKey = 'pvrdma-letters-off';
 
-const pages = { h: ['hosts'], n: ['networking'], v: ['vms'], r: ['home'], e: ['events'], c: ['connections'], t: ['topology'],
-  m: ['motions'], p: ['captures'], f: ['faults'], a: ['about'] };
+// By letter: the page, and its name in the help.
+export const pages = { r: ['home', 'readiness'], h: ['hosts', 'hosts'], v: ['vms', 'VMs'], n: ['networking', 'networking'], c: ['connections', 'connections'], t: ['topology', 'topology'],
+  m: ['motions', 'motions'], p: ['captures', 'captures'], f: ['faults', 'faults'], e: ['events', 'events'], a: ['about', 'about'] };
+
 export const letters_off = () => localStorage.getItem(kKey) === 'yes';
 export const set_letters_off = (off) => localStorage.setItem(kKey, off ? 'yes' : 'no');
 
@@ -20,7 +22,7 @@ export function listen(page, changed) {
     if (event.ctrlKey || event.metaKey || event.altKey || types(event.target) || document.querySelector('dialog') || letters_off()) return;
     const was_g = after_g;
     after_g = event.key === 'g';
-    if (was_g && Object.hasOwn(pages, event.key)) go(...pages[event.key]);
+    if (was_g && Object.hasOwn(pages, event.key)) go(pages[event.key][0]);
     else if (event.key === '/') {
       event.preventDefault();
       document.getElementById('search')?.focus();

@@ -61,7 +61,7 @@ function tagged(store, host) {
 function admitted(store, host) {
   if (!host.firewall) return yes('the firewall is disabled');
   if (!host.ruleset.enabled) return no('disabled', W.edit, () => edit_firewall(store, host));
-  return yes(host.ruleset.allow_all ? '' : `only ${host.ruleset.allowed.join(', ') || 'nobody'}`);
+  return yes(host.ruleset.allow_all ? 'any IP address' : `only ${host.ruleset.allowed.join(', ') || 'nobody'}`);
 }
 
 function reached(store, host) {
@@ -93,6 +93,7 @@ function adapters_of(store, host) {
 function active(store, host) {
   const own = store.data.vms.filter((vm) => vm.host === host.name && vm.adapter);
   if (own.length === 0) return unknown('needs step 6');
+  if (!host.alive) return unknown('the host is not alive');
   const states = own.map((vm) => {
     const adapter = adapters_of(store, host).find((each) => each.name === vm.name);
     return { name: vm.name, text: adapter ? adapter.state : `powered ${vm.power}`, good: adapter ? adapter.state === 'active' : vm.power === 'on' };

@@ -1,4 +1,4 @@
-// The search of the header: objects whose names, MACs, addresses or GIDs contain the words.
+// The search of the header: objects whose names, MACs, addresses or GIDs contain the words, first those whose name begins with them.
 import { to } from './route.js';
 
 const kResults = 10;
@@ -19,5 +19,7 @@ function entries(data) {
 export function found(data, text) {
   const wanted = text.toLowerCase().trim();
   if (data === null || wanted === '') return [];
-  return entries(data).filter((entry) => entry.words.some((word) => word.toLowerCase().includes(wanted))).slice(0, kResults);
+  const matches = entries(data).filter((entry) => entry.words.some((word) => word.toLowerCase().includes(wanted)));
+  const begins = (entry) => entry.text.toLowerCase().startsWith(wanted);
+  return [...matches.filter(begins), ...matches.filter((entry) => !begins(entry))].slice(0, kResults);
 }

@@ -136,7 +136,7 @@ export class Store {
     const why = this.cannot_act || this.outside;
     if (why) return why;
     const { store } = this.data.cluster;
-    return store.connected ? '' : `The store is away: ${store.trouble}`;
+    return store.connected ? '' : 'The store is away.';
   }
 
   has(feature) {

@@ -5,7 +5,7 @@
 // lives as long as the page and keeps sort, filter and selection.
 import { html, nothing, svg } from './lit.js';
 import { copy_button } from './copy.js';
-import { csvCell } from './format.js';
+import { counted, csvCell } from './format.js';
 import { letters_off } from './keys.js';
 import { facts } from './parts.js';
 import { show_row_actions } from './row_actions.js';
@@ -121,8 +121,7 @@ export class Table {
         ${actions}
         <input class="clr-input" type="search" placeholder="Filter" aria-label="Filter ${this.options.label}" .value=${this.filter}
                @input=${(event) => this.#filter_by(event.target.value)}>
-        <span class="count">${shown.length === rows.length ? rows.length : `${shown.length} of ${rows.length}`}
-          ${rows.length === 1 ? 'item' : 'items'}</span>
+        <span class="count">${shown.length === rows.length ? '' : `${shown.length} of `}${counted(rows.length, 'item')}</span>
         ${copy_button(() => this.text(rows, '\t', String))}
         <button class="btn btn-link btn-sm" @click=${() => this.#save_csv(rows)}>CSV</button>
         ${this.#chooser()}

@@ -14,10 +14,11 @@ export function locked(store, vm) {
 
 export function vm_actions(store, vm) {
   const why = locked(store, vm);
+  const stays = cannot_migrate(store, vm);
   const newest = vm.hardware_version >= kNewest ? 'It has the newest version.' : '';
   return [[W.editSettings, () => edit_settings(store, vm), why],
           [W.upgrade, () => upgrade_vm(vm), why ? '' : newest, why !== '' || newest !== ''],
-          [W.migrate, () => migrate(store, vm), cannot_migrate(store, vm)],
+          [W.migrate, () => migrate(store, vm), stays === why ? '' : stays, stays !== ''],
           ['Remove', () => remove_vm(vm), '', why !== '']];
 }
 

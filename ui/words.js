@@ -168,6 +168,7 @@ const labels = {
   next: ['Next', 'S1'],
   finish: ['Finish', 'S1'],
   cancel: ['Cancel', '?'],
+  close: ['Close', '?'],
   ok: ['OK', 'S1'],
 };
 

@@ -115,7 +115,7 @@ def test_faults_are_injected_shown_everywhere_and_removed(browser: Browser, guid
             browser.wait("the bar", lambda: "VM-01" in browser.text("#fault-bar"))
             rounds = checker.rounds()
             browser.wait("the counts grow", lambda: int(browser.grid("Faults")[0]["Messages"]) > 0 and checker.rounds() > rounds)
-            assert browser.grid("Faults")[0]["Delay"].startswith("0.01: ")
+            assert browser.grid("Faults")[0]["Delay"].startswith("0.01, met ")
             for view in ("#/home", "#/hosts", "#/vms/VM-01/summary", "#/vms/VM-01/monitor", "#/captures", "#/about"):
                 browser.go(view)
                 assert "Faults are injected" in browser.text("#fault-bar"), view

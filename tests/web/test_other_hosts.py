@@ -54,7 +54,7 @@ def test_a_motion_that_another_host_leads(browser: Browser, guided: Fleet, bridg
         ended = side.submit(two.refusal, "vm", "migrate", "VM-02", "--to", "esx-01")
         try:
             browser.wait("its progress", lambda: browser.facts().get("Phase") == "waits for QEMU")
-            assert browser.text("main .detail h2") == "VM-02: esx-02 → esx-01"
+            assert browser.text("main .detail h2") == "Motion of VM-02: esx-02 → esx-01"
             assert not browser.button("Cancel motion").is_enabled() and "Only the page of esx-02 can cancel it." in browser.text("main")
         finally:
             two.ctl_text("vm", "migrate", "VM-02", "--cancel")

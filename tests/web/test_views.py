@@ -172,6 +172,8 @@ def test_the_search_finds_addresses(browser: Browser, guided: Fleet, bridge: Bri
     mac = guided[1].ctl("vm", "get", "VM-02")["adapter"]["mac"]
     browser.driver.find_element("id", "search").send_keys(mac, "\n")
     browser.wait("the VM's page", lambda: browser.text("main h1").endswith("VM-02"))
+    browser.run("const field = document.getElementById('search'); field.value = 'vm'; field.dispatchEvent(new Event('input'))")
+    browser.wait("what has such a name comes before hosts, whose NICs are called vmnic0", lambda: browser.text(".results").split("\n")[:3] == ["VM-01", "VM-02", "esx-01"])
 
 
 @pytest.mark.parametrize("address", ["#/nowhere", "#/hosts/esx-99", "#/vms/%E0%A4%A", "#/networking/none", "#/hosts/esx-01/configure/none"])

@@ -2,11 +2,13 @@
 import { html } from '../lit.js';
 import { show } from '../dialog.js';
 import { quoted } from '../format.js';
+import { W } from '../words.js';
 
 export const cancel_motion = (motion) => show({
   title: `Cancel the motion of ${motion.vm}`,
   target: motion.vm,
   ok: 'Cancel motion',
+  cancel: W.close,
   danger: true,
   values: {},
   body: () => html`<p>${motion.vm} stays on ${motion.from}, unless it is on ${motion.to} already by then.</p>`,

@@ -3,7 +3,7 @@ import { html, nothing } from '../lit.js';
 import { Daemon } from '../daemon.js';
 import { show } from '../dialog.js';
 import { lines, tick } from '../fields.js';
-import { count } from '../format.js';
+import { counted } from '../format.js';
 import { holds } from '../networks.js';
 import { box } from '../parts.js';
 import { W } from '../words.js';
@@ -54,7 +54,7 @@ export function edit_firewall(store, host) {
 function warning(store, host, { enabled, allow_all: any, allowed }) {
   const others = store.data.hosts.filter((each) => each.alive && each.name !== host.name && each.pvrdma_vmknic);
   if (!enabled) {
-    return others.length ? box('warning', `${host.name} then neither listens nor connects: it loses ${connections_with(store, host, others)} with ${others.length} other ${others.length === 1 ? 'host' : 'hosts'}.`) : nothing;
+    return others.length ? box('warning', `${host.name} then neither listens nor connects: it loses ${connections_with(store, host, others)} with ${counted(others.length, 'other host')}.`) : nothing;
   }
   if (any) return nothing;
   const address_of = (each) => each.vmks.find(({ name }) => name === each.pvrdma_vmknic)?.address ?? '';
@@ -68,5 +68,5 @@ function connections_with(store, host, others) {
   const list = daemon.trouble ? undefined : daemon.detail('/v1/paths/summary').value;
   if (list === undefined) return 'its connections';
   const many = list.filter(({ peer_host: peer }) => others.some(({ name }) => name === peer)).reduce((sum, { connections }) => sum + connections, 0);
-  return `its ${count(many)} ${many === 1 ? 'connection' : 'connections'}`;
+  return `its ${counted(many, 'connection')}`;
 }

@@ -19,7 +19,7 @@ export const mtu_field = (dialog) => text(dialog, 'mtu', W.mtu, { type: 'number'
 
 // `group`: the port group's name. What a host's bridge needs is printed by the command line only.
 const native_fields = (dialog, dvs, group) => html`<fieldset><legend>${W.nativeEndpoints}</legend>
-  ${tick(dialog, 'native_endpoints', 'Allow native endpoints', { note: 'Machines that are no VMs of the cluster. Port groups of one VLAN share this; with the profile esxi a VM needs hardware version 18.' })}
+  ${tick(dialog, 'native_endpoints', 'Allow native endpoints', { note: 'Machines that are not VMs of the cluster. Port groups of one VLAN share this; with the profile esxi a VM needs hardware version 18.' })}
   ${lines(dialog, 'native_peers', 'Peers', { disabled: !dialog.values.native_endpoints, note: 'addresses and networks, one a line; empty: all' })}
   ${dialog.values.native_endpoints ? html`<p>Each host needs rules at its bridge, too. This line prints them, with the host, its bridge and the VMs' taps in place of these:</p>
     ${command_lines([`pvrdmactl dvs roce-rules ${quoted(dvs.name)} HOST --portgroup ${quoted(group)} --bridge br0 --taps VM-01=tap1`])}` : ''}</fieldset>`;

@@ -2,7 +2,7 @@
 import { html, nothing } from '../lit.js';
 import { show } from '../dialog.js';
 import { select, text, tick } from '../fields.js';
-import { quoted } from '../format.js';
+import { counted, quoted } from '../format.js';
 import { box } from '../parts.js';
 import { show_wizard } from '../wizard.js';
 import { W } from '../words.js';
@@ -45,7 +45,7 @@ export const remove_switch = (dvs) => show({
   ok: 'Remove',
   danger: true,
   values: {},
-  body: () => html`<p>Removes the distributed switch ${dvs.name} with its ${dvs.portgroups.length} port groups.</p>`,
+  body: () => html`<p>Removes the distributed switch ${dvs.name} with its ${counted(dvs.portgroups.length, 'port group')}.</p>`,
   edits: () => [{ method: 'DELETE', path: path(dvs.name) }],
   commands: () => [`pvrdmactl dvs delete ${dvs.name}`],
   done: () => { location.hash = '#/networking'; },

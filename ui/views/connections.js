@@ -109,9 +109,9 @@ function of_adapter(daemon, adapter, heading) {
 }
 
 const path_choice = (choose) => html`<label class="choice">${W.path}
-  <select class="clr-select" id="qps-path" @change=${(event) => choose(event.target.value)}>
+  <span class="clr-select-wrapper"><select class="clr-select" id="qps-path" @change=${(event) => choose(event.target.value)}>
     <option value="" .selected=${shown_path === ''}>all QPs</option>
-    ${Object.keys(paths).map((path) => html`<option value=${path} .selected=${path === shown_path}>${path_word(path)}</option>`)}</select></label>`;
+    ${Object.keys(paths).map((path) => html`<option value=${path} .selected=${path === shown_path}>${path_word(path)}</option>`)}</select></span></label>`;
 
 // `list`: the page that is shown; undefined: it has not arrived.
 function pages_of(list, go) {

@@ -8,7 +8,7 @@ import { W } from '../words.js';
 
 const kLevels = ['info', 'warn', 'error'];
 const levels = { info: W.levelInfo, warn: W.levelWarning, error: W.levelError };
-const colours = { info: '', warn: 'warn', error: 'bad' };
+const colours = { info: '', warn: 'caution', error: 'warn' };
 const signs = { info: 'ℹ', warn: '▲', error: '✕' };
 const pages = { vm: 'vms', host: 'hosts', dvs: 'networking' };
 
@@ -50,9 +50,9 @@ export function events(store, changed, [kind, name]) {
 }
 
 const level_choice = (changed) => html`<label class="choice">${W.level}
-  <select class="clr-select" id="events-level" @change=${(event) => { least = event.target.value; changed(); }}>
+  <span class="clr-select-wrapper"><select class="clr-select" id="events-level" @change=${(event) => { least = event.target.value; changed(); }}>
     ${kLevels.map((level) => html`<option value=${level} .selected=${level === least}>${
-      level === 'info' ? 'all' : level === 'error' ? levels.error : `${levels.warn}, ${levels.error}`}</option>`)}</select></label>`;
+      level === 'info' ? 'all' : level === 'error' ? levels.error : `${levels.warn}, ${levels.error}`}</option>`)}</select></span></label>`;
 
 // Objects that have events, and the one that is chosen.
 function object_choice(feed, kind, name) {
@@ -61,7 +61,7 @@ function object_choice(feed, kind, name) {
   if (chosen) objects.add(chosen);
   const shown = (object) => object.replace(/\/$/, '').replace('/', ' ');
   return html`<label class="choice">${W.target}
-    <select class="clr-select" id="events-object" @change=${(event) => go('events', ...event.target.value.split('/').filter(Boolean))}>
+    <span class="clr-select-wrapper"><select class="clr-select" id="events-object" @change=${(event) => go('events', ...event.target.value.split('/').filter(Boolean))}>
       <option value="" .selected=${chosen === ''}>all</option>
-      ${[...objects].sort().map((object) => html`<option value=${object} .selected=${object === chosen}>${shown(object)}</option>`)}</select></label>`;
+      ${[...objects].sort().map((object) => html`<option value=${object} .selected=${object === chosen}>${shown(object)}</option>`)}</select></span></label>`;
 }

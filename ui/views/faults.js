@@ -1,6 +1,7 @@
 // Faults that are injected into what this host's adapters send, and the bar that every page has while there is one.
 import { html, nothing } from '../lit.js';
 import { inject_faults, kinds, remove_fault, title_of } from '../dialogs/fault.js';
+import { count } from '../format.js';
 import { answer, box, button, buttons, title } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
@@ -15,10 +16,10 @@ const columns = [
   { key: 'id', title: 'ID', value: (fault) => fault.id, number: true },
   { key: 'adapter', title: W.adapter, value: (fault) => fault.adapter, cell: (fault) => html`<a tabindex="-1" href=${to('vms', fault.adapter)}>${fault.adapter}</a>` },
   ...Object.keys(kinds).map((kind) => ({ key: kind, title: title_of(kind), value: (fault) => fault[kind],
-                                         cell: (fault) => (fault[kind] ? `${fault[kind]}: ${fault.counts[met[kind]]}` : '--') })),
+                                         cell: (fault) => (fault[kind] ? `${fault[kind]}, met ${count(fault.counts[met[kind]])}` : '--') })),
   { key: 'late', title: 'Late (ms)', value: (fault) => fault.late_ms, number: true },
   { key: 'seed', title: 'Seed', value: (fault) => fault.seed, number: true },
-  { key: 'messages', title: 'Messages', value: (fault) => fault.counts.messages, number: true },
+  { key: 'messages', title: 'Messages', value: (fault) => fault.counts.messages, cell: (fault) => count(fault.counts.messages), number: true },
 ];
 
 export function faults(store) {

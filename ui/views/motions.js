@@ -86,7 +86,7 @@ export function motions(store) {
 
 // What the motion does, or what came of it.
 const motion_detail = (store, motion) => html`<section class="detail" aria-label="Motion of ${motion.vm}">
-  <h2 class="section-title">${motion.vm}: ${motion.from} → ${motion.to}</h2>
+  <h2 class="section-title">Motion of ${motion.vm}: ${motion.from} → ${motion.to}</h2>
   ${motion.error ? box(motion.state === 'failed' ? 'danger' : 'warning', motion.error) : ''}
   ${to_act(motion) ? box('danger', to_act(motion)) : ''}
   ${motion.state === 'runs' ? cancel_button(store, motion) : ''}

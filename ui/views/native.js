@@ -1,4 +1,4 @@
-// Native endpoints: machines that are no VMs of the cluster, which port groups allow them, and this host's connections to them.
+// Native endpoints: machines that are not VMs of the cluster, which port groups allow them, and this host's connections to them.
 import { html } from '../lit.js';
 import { answer, facts, section } from '../parts.js';
 import { to } from '../route.js';

@@ -1,6 +1,6 @@
 // Neighbours: the connections of a host to the other hosts and to the store.
 import { html } from '../lit.js';
-import { bytes, percent, yes } from '../format.js';
+import { bytes, yes } from '../format.js';
 import { answer, box, facts, section } from '../parts.js';
 import { to } from '../route.js';
 import { table } from '../table.js';
@@ -24,7 +24,7 @@ function draw({ tcp, hca, store: etcd }) {
     ${table('neighbours', columns, { label: W.neighbours, key: (peer) => peer.host, empty: 'No other host is connected to this one.' }).draw(tcp.peers)}
     ${section('Store')}
     ${facts([['Store', etcd.description], ['Connected', yes(etcd.connected)], ['Trouble', etcd.trouble || 'none'], ['Edits', etcd.edits], ['Conflicts', etcd.conflicts],
-             ['Size', etcd.size_bytes ? `${bytes(etcd.size_bytes)}, ${bytes(etcd.used_bytes)} (${percent(etcd.used_bytes, etcd.size_bytes)}) used` : '--'],
+             ['Size', etcd.size_bytes ? `${bytes(etcd.size_bytes)}, of which ${bytes(etcd.used_bytes)} hold data` : '--'],
              ['Alarms', etcd.alarms || 'none'], ['Caretaker', etcd.caretaker || 'none'],
              ['Bad records', etcd.bad_records], ['Read again', etcd.resyncs]])}`;
 }

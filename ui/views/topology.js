@@ -79,7 +79,6 @@ function draw_box({ id, label, note, address }, { x, y }, near, activate) {
       @focusin=${activate(id)} @focusout=${activate('')} @pointerenter=${activate(id)} @pointerleave=${activate('')} @click=${() => { active = ''; }}>
     <title>${label}, ${note}</title>
     <rect x=${x} y=${y} width=${kBoxWidthPx} height=${kBoxHeightPx} rx="3"></rect>
-    <svg x=${x + 8} y=${y} width=${kBoxWidthPx - 12} height=${kBoxHeightPx}>
-      <text y="15">${label}</text>
-      <text class="note" y="29">${note}</text></svg></a>`;
+    <foreignObject aria-hidden="true" x=${x} y=${y} width=${kBoxWidthPx} height=${kBoxHeightPx}>
+      <div class="box-text">${label}</div> <div class="box-text">${note}</div></foreignObject></a>`;
 }
