@@ -223,6 +223,10 @@ class Browser(Block):
         self.run(_SHOW_THEME, "light")
         return light + dark
 
+    def force_colours(self, on: bool) -> None:
+        """Whether the system's few colours take the place of the page's, as a contrast theme of Windows has it."""
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "forced-colors", "value": "active" if on else "none"}]})
+
     def counters(self) -> dict[str, float]:
         """The page's counters of Chromium's Performance domain, by name. Seconds are CPU time of its main thread."""
         self.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
