@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Takes pictures of the web page on a fleet of two hosts with traffic: light, dark and 420 pixels wide.
+"""Takes pictures of the web page on a fleet of two hosts with traffic: light, dark, 420 pixels wide, and in forced colours.
 
     tests/web/pictures.py            every view and dialog, into build/web-pictures/, to be looked at
     tests/web/pictures.py --only monitor   only views whose address or button has this text
+    tests/web/pictures.py --size 420       only one of the four sorts
     tests/web/pictures.py --docs     the pictures of docs/client.md, into docs/client/
 
 Needs root, the release build, and Debian's chromium.
@@ -37,22 +38,35 @@ from web.monitor import FakeMonitor  # noqa: E402
 
 _MORE_VIEWS = ["#/hosts/esx-02/summary", *(f"#/hosts/esx-02/monitor/{page}" for page in ("budgets", "neighbours", "native", "connections/VM-02")),
               "#/hosts/esx-02/configure/rdma-adapters", "#/hosts/esx-01/monitor/connections", "#/vms/VM-02/summary", "#/events/vm/VM-01"]
-_SIZES = {"light": (1280, "light"), "dark": (1280, "dark"), "420": (420, "light")}
+_HEIGHT = 800
+_SIZES = {"light": (1280, "light", False), "dark": (1280, "dark", False), "420": (420, "light", False), "forced": (1280, "light", True)}
 _DOCS = {"readiness": ("#/home", ""), "physical_adapters": ("#/hosts/esx-01/configure/physical-adapters", ""), "vms": ("#/vms", ""),
          "topology": ("#/topology", ""), "budgets": ("#/hosts/esx-01/monitor/budgets", ""), "firewall": ("#/hosts/esx-02/configure/firewall", "Edit"),
          "new_virtual_machine": ("#/vms", "New Virtual Machine")}  # last: a click leaves the pointer over the page
 
 
-def _keep(browser: Browser, folder: Path, name: str) -> None:
+def _keep(browser: Browser, folder: Path, name: str, whole: bool = True) -> None:
+    """Takes the whole page, or what is in sight: of a dialog, and without `whole`."""
     browser.wait("nothing moves", lambda: browser.run("return document.getAnimations().length") == 0)
-    browser.picture(folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_')}.png")
+    file = folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_')}.png"
+    whole = whole and not browser.run("return document.querySelector('dialog') !== null")
+    width, height = browser.run("return [innerWidth, document.documentElement.scrollHeight]")
+    if whole:
+        _resize(browser, width, height)
+    browser.picture(file)
+    if whole:
+        _resize(browser, width)
+
+
+def _resize(browser: Browser, width: int, height: int = _HEIGHT) -> None:
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": max(height, _HEIGHT), "deviceScaleFactor": 1, "mobile": False})
 
 
 def _take(browser: Browser, folder: Path, view: str, button: str, name: str = "") -> None:
     """A view; with `button` the dialog that it opens, and a wizard's further steps."""
     browser.visit(view)
     if not button:
-        _keep(browser, folder, name or view)
+        _keep(browser, folder, name or view, whole=not name)
         return
     if not browser.button(button).is_enabled():
         return
@@ -72,13 +86,16 @@ def _shown(path: str, answer: Any) -> Any:
     return [DONE, RUNS] if path == "/v1/motions" else with_nic(path, with_device(path, answer))
 
 
-def _everything(browser: Browser, bridge: Bridge, only: str) -> None:
+def _everything(browser: Browser, bridge: Bridge, only: str, only_size: str) -> None:
     views = [(view, button) for view, button in [(view, "") for view in VIEWS + _MORE_VIEWS] + DIALOGS + [("#/vms/VM-01", "Migrate")] if only in f"{view} {button}"]
-    for size, (width, theme) in _SIZES.items():
+    for size, (width, theme, forced) in _SIZES.items():
+        if only_size not in ("", size):
+            continue
         folder = REPOSITORY / "build" / "web-pictures" / size
         bridge.overlay = _shown
         browser.open(bridge.page, VIEWS[0], theme)
-        browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+        browser.force_colours(forced)
+        _resize(browser, width)
         for view, button in views:
             _take(browser, folder, view, button)
         for state in STATES:
@@ -94,8 +111,8 @@ def _take_absence(browser: Browser, bridge: Bridge, folder: Path, only: str) -> 
 
     def cut(path: str) -> str:
         return "cut" if path.startswith("/v1/") else ""
-    for name, overlay, trouble, begins_anew, text in (("outside", alone, None, False, "not a member of a cluster"), ("away", _shown, cut, False, "no updates"),
-                                                      ("first_load_fails", _shown, cut, True, "no answer yet")):
+    for name, overlay, trouble, begins_anew, text in (("away", _shown, cut, False, "no updates"), ("first_load_fails", _shown, cut, True, "no answer yet"),
+                                                      ("outside", alone, None, False, "not a member of a cluster")):
         if only not in f"#/home {name}":
             continue
         browser.visit("#/home")
@@ -137,6 +154,7 @@ def main() -> None:
     """Starts the fleet with traffic between its VMs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--docs", action="store_true", help="the pictures of docs/client.md")
+    parser.add_argument("--size", default="", choices=["", *_SIZES], help="only these")
     parser.add_argument("--only", default="", metavar="TEXT", help="only views whose address or button has this text")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +170,7 @@ def _run(arguments: argparse.Namespace, certificates: dict[str, Any]) -> None:
             if arguments.docs:
                 _take_docs(browser, bridge, fleet[1])
             else:
-                _everything(browser, bridge, arguments.only)
+                _everything(browser, bridge, arguments.only, arguments.size)
 
 
 if __name__ == "__main__":

@@ -76,12 +76,31 @@ def _remove_hosts(browser: Browser) -> None:
     browser.run("document.getElementById('field-task-remove').click()")
     browser.next()
     browser.tick("esx-02:chosen", True)
-    browser.next()
+    browser.click("Next", "dialog")
+    browser.wait("the step, or a refusal while a VM of the host is on", lambda: browser.refusal or browser.step == "Ready to complete")
 
 
 def _measure(browser: Browser) -> None:
     browser.click("Measure")
     browser.ok("Measure")
+
+
+def _refuse_at_a_field(browser: Browser) -> None:
+    browser.click("Edit")
+    browser.tick("allow_all", False)
+    browser.type("allowed", "1.2.3.4/99")
+    browser.click("OK", "dialog")
+    browser.wait("the refusal", lambda: browser.refusal)
+
+
+def _lose_hosts(browser: Browser) -> None:
+    browser.click("Edit")
+    browser.tick("enabled", False)
+
+
+def _filter(text: str) -> Callable[[Browser], object]:
+    return lambda browser: browser.run(
+        "const field = document.querySelector('main input[type=search]'); field.value = arguments[0]; field.dispatchEvent(new Event('input'))", text)
 
 
 def _close(browser: Browser) -> None:
@@ -91,6 +110,16 @@ def _close(browser: Browser) -> None:
 _DEAD = {"/v1/hosts": lambda answer: answer[1].update(alive=False)}
 _NATIVE = {"/v1/dvs": lambda answer: answer[0]["portgroups"][0].update(native_endpoints=True, native_peers=["10.77.5.0/24", "fd00::/64"]),
            "/v1/adapters": lambda answer: answer[0].update(native_endpoints="on")}
+
+_TROUBLED = {"/v1/cluster": lambda answer: answer["tcp"].update(listening=False, trouble="the address 10.77.0.1 is not this host's") or
+             answer["tcp"]["peers"][0].update(lanes_up=0, trouble="connection refused") or answer["store"].update(alarms="NOSPACE")}
+_DOWN = {"/v1/hosts": lambda answer: answer[0]["rdma_devices"][0].update(active=False, vmknic="") or answer[0].update(firewall=False)}
+_NOTHING: dict[str, Any] = {"/v1/vms": [], "/v1/dvs": [], "/v1/adapters": [], "/v1/paths/summary": []}
+_BARE = {"/v1/version": lambda answer: answer.update(features=[])}
+_QP = {"adapter": "VM-01", "type": "RC", "state": "RTS", "local_gid": "fe80::5054:ff:fe3f:e119", "remote_gid": "fe80::5054:ff:fe3f:dc65", "remote_qpn": 4, "peer_host": "esx-02",
+       "path": "none", "path_reason": "host esx-02 is not alive, and no other host has the VM with this GID", "tx_messages": 8, "tx_bytes": 9, "rx_messages": 7, "rx_bytes": 9, "retransmits": 2}
+_MANY = {"/v1/qps?adapter=VM-01&path=&after=0&limit=1000": [_QP | {"qpn": number} for number in range(1, 1001)]}
+_CUT_OFF = {"/v1/paths/summary": [{"adapter": "VM-01", "path": "none", "reason": _QP["path_reason"], "peer_host": "esx-02", "connections": 12}]}
 
 STATES = [
     State("store_away", "#/networking", "The store is away", {"/v1/cluster": lambda answer: answer["store"].update(connected=False, trouble=_AWAY)}),
@@ -129,6 +158,27 @@ STATES = [
     State("search", "#/vms", act=_search("vm"), undo=_search("")),
     State("search_nothing", "#/vms", act=_search("no such thing"), undo=_search("")),
     State("columns", "#/connections/VM-01", act=lambda browser: browser.run("document.querySelector('main .chooser summary').click()")),
+    State("troubled_neighbours", "#/hosts/esx-01/monitor/neighbours", "does not listen", _TROUBLED),
+    State("troubled_home", "#/home", "not this host's", _TROUBLED),
+    *(State(f"down_{name}", f"#/hosts/esx-01/{view}", text, _DOWN) for name, view, text in (
+        ("rdma_adapter", "configure/rdma-adapters", "no VMkernel adapter is bound"), ("physical_adapter", "configure/physical-adapters", "Down"), ("firewall", "configure/firewall", "no effect"))),
+    State("not_served", "#/vms/VM-01/summary", "socket", _vm("VM-01", not_served="the socket /run/pvrdma/VM-01.sock is in use by another process")),
+    State("gid_lost", "#/vms/VM-01/summary", "lost to",
+          {"/v1/adapters": lambda answer: answer[0].update(gids=[{"index": 0, "gid": "::ffff:192.168.11.51", "roce": "RoCE v2", "lost_to": "VM-02"}], trouble="its queue pairs are in error")}),
+    *(State(f"nothing_{name}", view, text, _NOTHING) for name, view, text in (
+        ("home", "#/home", "no switch"), ("vms", "#/vms", "No VM yet"), ("networking", "#/networking", "No distributed switch yet"), ("connections", "#/connections", "No QP"),
+        ("topology", "#/topology", "Topology"), ("switches", "#/hosts/esx-01/configure/virtual-switches", "not a member"), ("budgets", "#/hosts/esx-01/monitor/native", "No port group"))),
+    *(State(f"bare_{name}", view, text, _BARE) for name, view, text in (
+        ("faults", "#/faults", "injects no faults"), ("events", "#/events", "older than its page"), ("other_host", "#/hosts/esx-02/monitor/budgets", "certificates"))),
+    State("cut_off", "#/connections", "none", _CUT_OFF),
+    State("cut_off_topology", "#/topology", act=lambda browser: browser.run("document.querySelector('svg a.topology-box').focus()"), tells=_CUT_OFF,
+          undo=lambda browser: browser.run("document.activeElement.blur()")),
+    State("many_qps", "#/connections/VM-01", "1 to 1000, by QPN", act=lambda browser: browser.run("document.querySelector('main tbody tr[role=row]').click()"), tells=_MANY),
+    State("filtered_away", "#/hosts", "No row matches", act=_filter("no such thing"), undo=_filter("")),
+    State("order_held", "#/hosts", "order held", act=lambda browser: browser.run("document.querySelector('main .sort').click(); document.querySelector('main [role=grid]').focus()"),
+          undo=lambda browser: browser.run("document.activeElement.blur()")),
+    *(State(name, "#/hosts/esx-01/configure/firewall", act=act, undo=_close) for name, act in (("refused_at_a_field", _refuse_at_a_field), ("firewall_loses_hosts", _lose_hosts))),
+    State("remove_all_faults", "#/faults", act=_opener("Remove all"), undo=_close, tells={"/v1/faults": [_FAULT]}),
     State("no_view", "#/nothing", "no view"),
     State("no_vm", "#/vms/VM-99", "no VM"),
 ]

@@ -1,4 +1,4 @@
-"""Every view and dialog in both themes: nothing that axe-core objects to, no message on the console, and no request elsewhere."""
+"""Every view and dialog in both themes and in little room: nothing that axe-core objects to, nothing out of reach, no message on the console, and no request elsewhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from test_monitor import with_nic
 from test_views import with_device
 from web.bridge import Bridge
 from web.browser import Browser
+from web.reflow import reflow_problems
 
 VIEWS = ["#/home", "#/hosts", "#/hosts/esx-01/summary", *(f"#/hosts/esx-01/configure/{page}" for page in (
     "virtual-switches", "physical-adapters", "rdma-adapters", "vmkernel-adapters", "advanced", "firewall")),
@@ -38,6 +39,16 @@ WIZARDS: dict[str, Callable[[Browser], None]] = {
 }
 
 
+def _objections(browser: Browser) -> list[str]:
+    """To what is shown: axe-core's in both themes, and what a small window makes unusable."""
+    return browser.violations_of_both_themes() + reflow_problems(browser)
+
+
+def _expect_none(found: dict[str, list[str]]) -> None:
+    told = [f"{where}: {objection}" for where, objections in found.items() for objection in objections]
+    assert told == [], "\n".join(told)
+
+
 def test_views_and_dialogs(browser: Browser, bridge: Bridge) -> None:
     bridge.overlay = with_device
     browser.asked()
@@ -45,19 +56,19 @@ def test_views_and_dialogs(browser: Browser, bridge: Bridge) -> None:
     found = {}
     for view in VIEWS:
         browser.visit(view)
-        found[view] = browser.violations_of_both_themes()
+        found[view] = _objections(browser)
     for view, button in DIALOGS:
         browser.go(view)
         browser.click(button)
-        found[f"{view} {button}"] = browser.violations_of_both_themes()
+        found[f"{view} {button}"] = _objections(browser)
         if button in WIZARDS:
             WIZARDS[button](browser)
             while browser.step != "Ready to complete":
                 browser.next()
-                found[f"{view} {button} {browser.step}"] = browser.violations_of_both_themes()
+                found[f"{view} {button} {browser.step}"] = _objections(browser)
         browser.run("document.querySelector('dialog').close()")
         browser.settle()
-    assert {view: violations for view, violations in found.items() if violations} == {}
+    _expect_none(found)
     own = urlsplit(bridge.page)
     elsewhere = [url for url in browser.asked() if urlsplit(url).scheme not in ("data", "about", "chrome") and urlsplit(url)[:2] != own[:2]]
     assert elsewhere == []
@@ -72,10 +83,23 @@ def test_states(browser: Browser, bridge: Bridge) -> None:
         state.enter(browser)
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), state.name
         assert browser.run("return document.querySelector('.tree').getBoundingClientRect().width") < 210, state.name
-        found[state.name] = browser.violations_of_both_themes()
+        found[state.name] = _objections(browser)
         state.undo(browser)
-    assert {name: violations for name, violations in found.items() if violations} == {}
+    _expect_none(found)
     assert [message for message in browser.messages() if "status of 4" not in message] == []  # 4xx: what the states ask for and refuse
+
+
+def test_the_look_in_little_room_finds_faults(browser: Browser, bridge: Bridge) -> None:
+    browser.open(bridge.page, "#/vms")
+    assert reflow_problems(browser) == []
+    browser.run("document.querySelector('main h1').style.minWidth = '700px'")
+    assert [problem for problem in reflow_problems(browser) if "the page scrolls sideways" in problem] == [
+        "at 200 %: the page scrolls sideways: 712 pixels", "360 pixels wide: the page scrolls sideways: 712 pixels"]
+    browser.run("document.querySelector('main h1').style.minWidth = ''")
+    browser.click("New Virtual Machine")
+    browser.run("document.querySelector('dialog .modal-footer').style.transform = 'translateX(-2000px)'")
+    problems = reflow_problems(browser)
+    assert 'at 200 %: out of reach: BUTTON "Next"' in problems and '360 pixels wide: out of reach: BUTTON "Cancel"' in problems, problems
 
 
 def test_login_and_troubles(browser: Browser, bridge: Bridge) -> None:
@@ -90,8 +114,9 @@ _STACKED = """return [...document.querySelectorAll('main dl.facts dt')].filter((
   .map((name) => name.innerText)"""
 
 
-@pytest.mark.parametrize("width", [360, 420, 700])
-def test_a_narrow_window(browser: Browser, bridge: Bridge, width: int) -> None:
+def test_a_narrow_window(browser: Browser, bridge: Bridge) -> None:
+    """The widest one that has the inventory above the view; test_views_and_dialogs has narrower ones."""
+    width = 700
     bridge.overlay = with_device
     browser.open(bridge.page)
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": False})
