@@ -20,7 +20,7 @@ DEVICE = {"name": "vmrdma0", "device": "mlx5_0", "driver": "nmlx5_rdma", "active
 def with_device(path: str, answer: Any) -> Any:
     """Shows DEVICE in esx-01."""
     if path == "/v1/hosts":
-        answer[0]["rdma_devices"] = [DEVICE]
+        answer[0]["rdma_devices"] = [dict(DEVICE)]  # states.py changes it
     return {"device": "vmrdma0", "stats": {"rx_bytes": 7}} if "/rdma/" in path else answer
 
 
