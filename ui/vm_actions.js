@@ -22,12 +22,13 @@ export function vm_actions(store, vm) {
           ['Remove', () => remove_vm(vm), '', why !== '']];
 }
 
-// What mends the daemon's reason why the VM cannot be powered on or is not served, by the command that the reason names: {label, run, why}.
+// What mends the daemon's reason why the VM cannot be powered on or is not served, by the command that the reason names:
+// {label, run, why}; undefined: nothing here does.
 export function mend_of(store, vm, reason) {
   const why = locked(store, vm);
   const hosts = (label, task) => ({ label, run: () => manage_hosts(store, store.data.dvs.find(({ name }) => name === vm.adapter.dvs), task, [vm.host]), why: store.cannot_edit });
   if (reason.includes('pvrdmactl dvs add-host')) return hosts(W.addHost, 'add');
   if (reason.includes('(no teaming)')) return hosts(W.manageHost, 'manage');
   if (reason.includes('pvrdmactl vm upgrade')) return { label: W.upgrade, run: () => upgrade_vm(vm), why };
-  return { label: W.editSettings, run: () => edit_settings(store, vm), why };
+  return reason === vm.power_on_refusal || reason.includes('pvrdmactl vm') ? { label: W.editSettings, run: () => edit_settings(store, vm), why } : undefined;
 }

@@ -137,6 +137,9 @@ def test_what_keeps_a_vm_from_work_has_the_button_that_mends_it(browser: Browser
             browser.click(_MENDS[reason][0], f"main {box}")
             assert browser.text("dialog h1").startswith(_MENDS[reason][1])
             browser.click("Cancel", "dialog")
+    told["not_served"] = "the socket /run/pvrdma/VM-01.sock is in use by another process"
+    browser.wait("the reason", lambda: browser.text("main .alert-danger .alert-text") == told["not_served"])
+    assert browser.run("return document.querySelector('main .alert-danger button')") is None, "no dialog mends that"
     told["power_on_refusal"] = reasons[-1]
     browser.go("#/home")
     browser.click("Upgrade VM Compatibility", "main")

@@ -55,8 +55,8 @@ function summary(store, shown, adapter) {
 
 function refusal(store, shown, kind, reason) {
   if (!reason) return '';
-  const { label, run, why } = mend_of(store, shown, reason);
-  return box(kind, reason, button(label, run, why));
+  const mend = mend_of(store, shown, reason);
+  return box(kind, reason, mend ? button(mend.label, mend.run, mend.why) : '');
 }
 
 function adapter_facts(adapter, throughput) {
