@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/core.h>
+#include <optional>
 #include <poll.h>
 #include <stdexcept>
 #include <string>
@@ -11,7 +12,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 #include "attack.h"
@@ -42,14 +42,12 @@ Fd connect_as(uid_t user, const std::string& path) {
   return socket;
 }
 
-// Takes what has arrived. False: the daemon has ended the stream.
-bool drain(const Fd& socket, std::size_t& bytes, std::string& head) {
+// What has arrived. None: the daemon has ended the stream.
+std::optional<std::string> take(const Fd& socket) {
   std::array<char, 65536> buffer;
   const ssize_t got = ::recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got <= 0) return got < 0 && errno == EAGAIN;
-  if (head.size() < kRequest.size()) head.append(buffer.data(), static_cast<std::size_t>(got));
-  bytes += static_cast<std::size_t>(got);
-  return true;
+  if (got > 0) return std::string(buffer.data(), static_cast<std::size_t>(got));
+  return got < 0 && errno == EAGAIN ? std::optional<std::string>("") : std::nullopt;
 }
 
 std::string watchers(Field& field) {
@@ -63,10 +61,9 @@ std::string watchers(Field& field) {
     if (::send(readers.back().get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) < 0)
       throw std::runtime_error(fmt::format("the request of watcher {}: {}", i + 1, std::strerror(errno)));
     waits.push_back({.fd = readers.back().get(), .events = POLLIN, .revents = 0});
-    std::string head;
-    std::size_t ignored = 0;
-    if (::poll(&waits.back(), 1, kPatienceMs) != 1 || !drain(readers.back(), ignored, head) ||
-        !head.starts_with("HTTP/1.1 200"))
+    ::poll(&waits.back(), 1, kPatienceMs);
+    const std::string head = take(readers.back()).value_or("");
+    if (!head.starts_with("HTTP/1.1 200"))
       throw std::runtime_error(fmt::format("watcher {} is refused: {}", i + 1, head.substr(0, 400)));
   }
   field.begin();
@@ -74,8 +71,9 @@ std::string watchers(Field& field) {
   while (!field.over()) {
     ::poll(waits.data(), waits.size(), 100);
     for (const Fd& reader : readers) {
-      std::string head(kRequest);
-      if (!drain(reader, bytes, head)) throw std::runtime_error("the daemon has ended a stream");
+      const auto taken = take(reader);
+      if (!taken) throw std::runtime_error("the daemon has ended a stream");
+      bytes += taken->size();
     }
   }
   return fmt::format("{} watchers read {} bytes", count, bytes);
