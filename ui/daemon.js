@@ -25,6 +25,11 @@ export class Daemon {
     return this.self ? this.#store.detail(path) : this.#store.detail(path.replace('/v1', `/v1/hosts/${encodeURIComponent(this.name)}`), true);
   }
 
+  // The value of its answer; undefined: it cannot be asked, or nothing has arrived yet.
+  known(path) {
+    return this.trouble ? undefined : this.detail(path).value;
+  }
+
   // As detail(), of what the store has of its own daemon anyway.
   get adapters() {
     return this.#own('adapters');

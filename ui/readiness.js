@@ -98,18 +98,23 @@ function active(store, host) {
     const adapter = adapters_of(store, host).find((each) => each.name === vm.name);
     return { name: vm.name, text: adapter ? adapter.state : `powered ${vm.power}`, good: adapter ? adapter.state === 'active' : vm.power === 'on' };
   });
-  const text = states.map((state) => [`${state.name} ${state.text}`, ...connections_of(store, host, state.name)].join(', ')).join('; ');
+  const counts = counts_by_path(store, host);
+  const text = states.map((state) => [`${state.name} ${state.text}`, ...path_texts(counts.get(state.name))].join(', ')).join('; ');
   return states.some((state) => state.good) ? yes(text) : unknown(text);
 }
 
-// How many connections an adapter has by each path, as texts; none while that is not known here.
-function connections_of(store, host, adapter) {
-  const daemon = new Daemon(store, host);
-  const list = (daemon.trouble ? undefined : daemon.detail('/v1/paths/summary').value) ?? [];
+// By adapter of the host: how many connections it has by each path. Empty while that is not known here.
+function counts_by_path(store, host) {
   const counts = new Map();
-  for (const { path, connections } of list.filter((each) => each.adapter === adapter)) counts.set(path, (counts.get(path) ?? 0) + connections);
-  return [...counts].map(([path, many]) => (path === 'none' ? `${count(many)} without a path` : `${count(many)} × ${path_word(path)}`));
+  for (const { adapter, path, connections } of new Daemon(store, host).known('/v1/paths/summary') ?? []) {
+    const paths = counts.get(adapter) ?? {};
+    paths[path] = (paths[path] ?? 0) + connections;
+    counts.set(adapter, paths);
+  }
+  return counts;
 }
+
+const path_texts = (paths = {}) => Object.entries(paths).map(([path, many]) => (path === 'none' ? `${count(many)} without a path` : `${count(many)} × ${path_word(path)}`));
 
 // Daemons measure for their own page only.
 function hca(store, host) {

@@ -64,8 +64,7 @@ function warning(store, host, { enabled, allow_all: any, allowed }) {
 
 // The host's connections with these others, with their number if that is known here.
 function connections_with(store, host, others) {
-  const daemon = new Daemon(store, host);
-  const list = daemon.trouble ? undefined : daemon.detail('/v1/paths/summary').value;
+  const list = new Daemon(store, host).known('/v1/paths/summary');
   if (list === undefined) return 'its connections';
   const many = list.filter(({ peer_host: peer }) => others.some(({ name }) => name === peer)).reduce((sum, { connections }) => sum + connections, 0);
   return `its ${counted(many, 'connection')}`;
