@@ -99,7 +99,7 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	$(call say,simulation: many worlds)
 	@PVRDMA_SIM_SEEDS=500 build/apart/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
-	$(call say,sanitizers: test code in full)
+	$(call say,sanitizers: every check)
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset WHOLE_TESTS=ON; done
 	@tools/testbed/build --suite trixie --suite bookworm --suite bullseye --suite forky
 	$(call say,process tests: many events under load)

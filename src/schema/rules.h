@@ -10,7 +10,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <fmt/format.h>
 #include <limits>
 #include <map>
 #include <optional>

@@ -97,6 +97,7 @@ TEST_P(Conformance, a_transport_that_is_gone_exceeds_the_retries) {
   const Sge sge = a_->sge(0, 1 << 20);
   for (std::uint64_t i = 0; i < 4; ++i) post(*a_, wr::write(i, one(sge), b_->remote()));
   world_.find_doorbells();
+  world_.cut();              // a transport that says goodbye would be waited for: its daemon comes back
   world_.drop_transport(1);  // the peer's transport, or this adapter's own within a host
   const auto done = await(*a_->send_cq, 4);
   EXPECT_EQ(done.size(), 4U);
