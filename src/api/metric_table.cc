@@ -63,6 +63,8 @@ constexpr MetricInfo kMetrics[] = {
      "Posted writes of the VMM to registers"},
     {"pvrdma_device_qp_failures_total", kCounter, "", "adapter", "QPs that failed without a command"},
     {"pvrdma_device_resets_total", kCounter, "", "adapter", "Resets of the device"},
+    {"pvrdma_device_slow_interrupts_total", kCounter, "", "adapter",
+     "Interrupts that took the kernel a millisecond or more, so that a thread of the VM sends the next ones"},
     {"pvrdma_device_shared_region_errors_total", kCounter, "", "adapter",
      "Shared regions of the driver that could not be used"},
     {"pvrdma_hca_bad_frames_total", kCounter, "", "", "Frames of other hosts that were malformed"},

@@ -32,6 +32,7 @@ class ClientFd {
 
   int get() const { return fd_.get(); }
   const Fd& fd() const { return fd_; }
+  const std::shared_ptr<ReaperQueue>& queue() const { return queue_; }  // null: none
   explicit operator bool() const { return static_cast<bool>(fd_); }
   // Returns the descriptor without its queue, for a caller that knows where it comes from.
   Fd take() {

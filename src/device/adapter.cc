@@ -149,6 +149,7 @@ AdapterInfo Adapter::info() const {
   info.verbs_counters = engine_.counters();
   info.device_counters = counters_;
   info.device_counters.interrupts = interrupts_.raised_total();
+  info.device_counters.slow_interrupts = interrupts_.slow_total();
   return info;
 }
 

@@ -237,7 +237,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   AdapterLog log_;
   AdapterRates rates_;
   PciConfig pci_config_;
-  Interrupts interrupts_;
+  Interrupts interrupts_{clock_, log_};
   EventRings rings_;
   verbs::Engine engine_;
   Doorbells doorbells_;

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "base/events.h"
+#include "device/client_eventfd.h"
 
 namespace pvrdma::device {
 namespace {
@@ -96,6 +97,15 @@ void AdapterLog::state_refused(std::size_t bytes, std::string_view why) {
 
 void AdapterLog::write_log_refused(std::string_view why) {
   if (client_.allow(clock_.now())) log::warn("adapter {}: {}{}", name_, why, held_back(client_));
+}
+
+void AdapterLog::interrupt_was_slow(std::size_t vector) {
+  if (!client_.allow(clock_.now())) return;
+  log::warn(
+      "adapter {}: the kernel needed more than {} ms to signal interrupt {}, because the VMM watches it too "
+      "often (epoll); a thread of this VM sends it from now on{}",
+      name_, std::chrono::duration_cast<std::chrono::milliseconds>(ClientEventfd::kSlow).count(), vector,
+      held_back(client_));
 }
 
 void AdapterLog::memory_taken_away() {

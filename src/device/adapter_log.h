@@ -45,6 +45,7 @@ class AdapterLog {
   void state_refused(std::size_t bytes, std::string_view why);
   void write_log_refused(std::string_view why);
   void memory_taken_away();
+  void interrupt_was_slow(std::size_t vector);
 
  private:
   static constexpr std::uint32_t kBurst = 10;

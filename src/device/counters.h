@@ -59,6 +59,7 @@ struct Counters {
   CommandErrors command_errors;
   std::uint64_t doorbells = 0;  // doorbell words written
   std::uint64_t interrupts = 0;
+  std::uint64_t slow_interrupts = 0;   // signals after which a thread makes the next ones
   std::uint64_t notifications = 0;     // CQ notifications put into the guest's ring
   std::uint64_t async_events = 0;      // events put into the guest's ring
   std::uint64_t events_held_back = 0;  // notifications and events that had to wait for room

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "device/adapter_log.h"
 #include "device/saved.h"
 #include "support/guest_memory.h"
 
@@ -54,7 +55,9 @@ class EventRingsTest : public testing::Test {
   std::unique_ptr<test::RingPeer> async_;
   std::unique_ptr<test::RingPeer> notifications_;
   Fd eventfds_[3];
-  Interrupts interrupts_;
+  SteadyClock clock_;
+  AdapterLog log_{"VM-01", clock_};
+  Interrupts interrupts_{clock_, log_};
   Counters counters_;
   EventRings rings_{guest_.space(), interrupts_, counters_, kMaxCq};
   Instant now_{std::chrono::seconds(1)};

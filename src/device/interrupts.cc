@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "device/adapter_log.h"
 #include "device/eventfd_signal.h"
 
 namespace pvrdma::device {
@@ -22,17 +23,17 @@ static_assert(cause_of(static_cast<std::size_t>(abi::Vector::kNotification)) == 
 int Interrupts::assign(std::uint32_t vector, ClientFd eventfd) {
   if (vector >= abi::kVectorCount) return EINVAL;
   if (eventfd && !is_eventfd(eventfd.get())) return EINVAL;
-  eventfds_[vector] = std::move(eventfd);
+  eventfds_[vector] = ClientEventfd(std::move(eventfd));
   return 0;
 }
 
 void Interrupts::unassign_all() {
-  for (ClientFd& fd : eventfds_) fd.reset();
+  eventfds_ = {};
 }
 
 std::uint32_t Interrupts::assigned() const {
   return static_cast<std::uint32_t>(
-      std::ranges::count_if(eventfds_, [](const ClientFd& fd) { return bool{fd}; }));
+      std::ranges::count_if(eventfds_, [](const ClientEventfd& fd) { return bool{fd}; }));
 }
 
 void Interrupts::raise(abi::Vector vector) {
@@ -73,7 +74,11 @@ std::uint64_t Interrupts::raised_total() const {
 
 void Interrupts::signal(std::size_t vector) {
   if (!eventfds_[vector]) return;
-  if (signal_eventfd(eventfds_[vector].get())) ++raised_[vector];
+  const ClientEventfd::Signal signal = eventfds_[vector].signal(clock_);
+  if (signal != ClientEventfd::Signal::kFailed) ++raised_[vector];
+  if (signal != ClientEventfd::Signal::kMadeSlowly) return;
+  ++slow_;
+  log_.interrupt_was_slow(vector);
 }
 
 }  // namespace pvrdma::device

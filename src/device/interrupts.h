@@ -12,13 +12,19 @@
 
 #include "abi/registers.h"
 #include "base/client_fd.h"
+#include "base/time.h"
+#include "device/client_eventfd.h"
 
 namespace pvrdma::device {
 
+class AdapterLog;
 struct SavedInterrupts;
 
 class Interrupts {
  public:
+  // Both are borrowed and outlive this.
+  Interrupts(const Clock& clock, AdapterLog& log) : clock_(clock), log_(log) {}
+
   // Replaces and closes the vector's earlier eventfd. An empty Fd unassigns it. Returns 0, or EINVAL for an
   // unknown vector and for an fd that is not an eventfd.
   int assign(std::uint32_t vector, ClientFd eventfd);
@@ -26,7 +32,7 @@ class Interrupts {
   std::uint32_t assigned() const;  // the number of vectors with an eventfd
 
   // Never blocks, whatever the client does with its descriptor. A full eventfd needs no further signal
-  // (eventfd_signal.h).
+  // (client_eventfd.h).
   void raise(abi::Vector vector);
 
   std::uint32_t mask() const { return mask_; }
@@ -44,12 +50,17 @@ class Interrupts {
 
   std::uint64_t raised(abi::Vector vector) const { return raised_[static_cast<std::size_t>(vector)]; }
   std::uint64_t raised_total() const;
+  // How often a signal was found to be slow, so that a thread makes the next ones.
+  std::uint64_t slow_total() const { return slow_; }
 
  private:
   void signal(std::size_t vector);
 
-  std::array<ClientFd, abi::kVectorCount> eventfds_;
+  const Clock& clock_;
+  AdapterLog& log_;
+  std::array<ClientEventfd, abi::kVectorCount> eventfds_;
   std::array<std::uint64_t, abi::kVectorCount> raised_{};
+  std::uint64_t slow_ = 0;
   std::uint32_t mask_ = abi::kImrAllEnabled;
   std::uint32_t causes_ = 0;
   std::uint32_t held_by_mask_ = 0;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "device/adapter_log.h"
 #include "device/eventfd_signal.h"
 
 namespace pvrdma::device {
@@ -28,7 +29,9 @@ class InterruptsTest : public testing::Test {
     return ::read(fd.get(), &count, sizeof count) == sizeof count ? count : 0;
   }
 
-  Interrupts interrupts_;
+  SteadyClock clock_;
+  AdapterLog log_{"VM-01", clock_};
+  Interrupts interrupts_{clock_, log_};
 };
 
 TEST_F(InterruptsTest, RaisesTheVectorsOwnEventfd) {

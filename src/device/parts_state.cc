@@ -48,7 +48,7 @@ void Registers::restore(const SavedRegisters& saved) {
 }
 
 SavedInterrupts Interrupts::save() const {
-  const auto& [eventfds, raised, mask, causes, held_by_mask] = *this;
+  const auto& [clock, log, eventfds, raised, slow, mask, causes, held_by_mask] = *this;
   return {.raised = raised, .mask = mask, .causes = causes, .held_by_mask = held_by_mask};
 }
 

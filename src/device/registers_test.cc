@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "device/adapter_log.h"
+
 namespace pvrdma::device {
 namespace {
 
@@ -39,7 +41,9 @@ class RegistersTest : public testing::Test {
     return registers_.write(static_cast<std::uint64_t>(which), std::as_bytes(std::span(&value, 1)));
   }
 
-  Interrupts interrupts_;
+  SteadyClock clock_;
+  AdapterLog log_{"VM-01", clock_};
+  Interrupts interrupts_{clock_, log_};
   RecordedActions actions_;
   Registers registers_{18, abi::Mac{{1, 2, 3, 4, 5, 6}}, interrupts_, actions_};
 };

@@ -55,6 +55,7 @@ constexpr Named<device::Counters> kDevice[] = {
     {"commands", &device::Counters::commands},
     {"doorbells", &device::Counters::doorbells},
     {"interrupts", &device::Counters::interrupts},
+    {"slow_interrupts", &device::Counters::slow_interrupts},
     {"notifications", &device::Counters::notifications},
     {"async_events", &device::Counters::async_events},
     {"events_held_back", &device::Counters::events_held_back},
