@@ -198,9 +198,8 @@ def test_the_path_is_roce(natives: Cluster) -> None:
 # (kinds b and r), or with atomics among other requests. This also happens between two of them. Writes and sends are
 # safe, and so are atomics alone.
 _SAFE_KINDS = ("siwo", "fc")
-# As responders they never answer a repeated read of no bytes, and answer a read after a request of no bytes with a
-# wrong error.
-_ALL_KINDS = ("siwobrfc -o",)
+_ALL_KINDS = (f"siwobrfc {soft_roce.NO_EMPTY}",)
+_FEW = f"-n 20 {soft_roce.NO_EMPTY}"
 
 
 def _kinds(ends: Ends) -> tuple[str, ...]:
@@ -226,7 +225,7 @@ _PACKETS = {
     "siwo": (frames.SEND_FIRST, frames.SEND_MIDDLE, frames.SEND_LAST, frames.SEND_ONLY, frames.WRITE_FIRST, frames.WRITE_MIDDLE,
              frames.WRITE_LAST, frames.WRITE_ONLY, frames.ACKNOWLEDGE),
     "fc": (frames.FETCH_AND_ADD, frames.COMPARE_AND_SWAP, frames.ATOMIC_ACKNOWLEDGE),
-    "br -o": (frames.READ_REQUEST, frames.READ_FIRST, frames.READ_MIDDLE, frames.READ_LAST, frames.READ_ONLY),
+    f"br {soft_roce.NO_EMPTY}": (frames.READ_REQUEST, frames.READ_FIRST, frames.READ_MIDDLE, frames.READ_LAST, frames.READ_ONLY),
 }
 
 
@@ -287,7 +286,7 @@ def test_a_server_killed_in_the_middle(ends: Ends) -> None:
         if not ends.native_calls:  # Soft-RoCE retries for ever
             ended = client.wait(_GUARD_S)
             assert ended.exit_code == 1 and "transport retry counter exceeded" in ended.output, ended.output
-    cases.run(exactly_once("-n 20"), ends.server, ends.client)
+    cases.run(exactly_once(_FEW), ends.server, ends.client)
 
 
 # Soft-RoCE has other errors: an operation that the QP does not permit is an invalid request, and a send that is too
@@ -299,4 +298,4 @@ _MISTAKES = {"key": "remote access error", "bounds": "remote access error", "acc
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_is_told_and_the_next_connection_works(ends: Ends, mistake: str) -> None:
     cases.run(exactly_once(f"-w {mistake}", rf"^{mistake}: {_MISTAKES[mistake]}$"), ends.server, ends.client)
-    cases.run(exactly_once("-n 20"), ends.server, ends.client)
+    cases.run(exactly_once(_FEW), ends.server, ends.client)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cases, judges
+from harness import cases, judges, soft_roce
 from harness import frame as frames
 from harness.cluster import Cluster
 from harness.hub import Hub
@@ -52,8 +52,8 @@ def _from(path: Path, mac: str) -> set[int | None]:
 def test_frames_of_a_guest_and_a_native_endpoint(natives: Cluster, version: int) -> None:
     guest, native = natives.vms
     (index, address), (ud_index, ud_address) = _ADDRESSES[version]
-    made = (exactly_once("-n 100 -t 18", gid_index=index), pingpong("ud", "-n 20 -s 999", ud_index), rping(3, address),
-            udaddy("-c 1 -C 2", ud_address))
+    made = (exactly_once(f"-n 100 -t 18 {soft_roce.NO_EMPTY}", gid_index=index), pingpong("ud", "-n 20 -s 999", ud_index),
+            rping(3, address), udaddy("-c 1 -C 2", ud_address))
     with _recorded(natives.hub, natives.logs / f"frames-ipv{version}.pcap") as path:
         for server, client in ((native, guest), (guest, native)):
             for case in made:

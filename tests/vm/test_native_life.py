@@ -27,7 +27,7 @@ def natives(natives: Cluster) -> Iterator[Cluster]:
     yield natives
     guest, native = natives.vms
     for server, client in ((guest, native), (native, guest)):
-        cases.run(exactly_once("-n 20"), server, client)
+        cases.run(exactly_once(f"-n 20 {soft_roce.NO_EMPTY}"), server, client)
     left = [qp for qp in natives.daemon.ctl("qp", "list") if int(qp["qpn"]) != 1]
     assert not left, f"QPs that outlived their programs: {left}"
 

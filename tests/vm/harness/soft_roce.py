@@ -12,6 +12,11 @@ DEVICE = "rxe0"
 _ADD = "modprobe rdma_rxe && rdma link add {device} type rxe netdev {netdev}"
 # Counters that stay 0 on a wire without loss. A late answer can raise the first three, because the peer repeats.
 REPETITIONS = ("duplicate_request", "completer_retry_err", "out_of_seq_request", "rcvd_seq_err")
+# An option of exactly_once, for every load with reads that Soft-RoCE serves. As a responder it never answers a repeated
+# read of no bytes. If its newest request had no bytes, it takes a repeated read for one without bytes, too: its kernel
+# warns in rxe_mr_copy(), it refuses the read with a remote access error, and its QP fails (Linux 6.12, read_reply() in
+# rxe_resp.c). A late answer is enough for a repetition, so any load may meet this on a busy machine.
+NO_EMPTY = "-o"
 
 
 def spec(index: int, overlays: tuple[str, ...] = ()) -> VmSpec:
