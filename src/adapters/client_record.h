@@ -45,8 +45,8 @@ class ClientRecord final : public vfio_user::Handler {
   // Calls visit(KeptId, const Fd&) for each recorded descriptor of the client.
   template <typename Visit>
   void for_each_fd(Visit visit) const {
-    for (const auto& [iova, map] : maps_) {
-      if (map.file != nullptr) visit(map.file->id, map.file->fd.fd());
+    for (const auto& [identity, known] : files_) {
+      if (const auto file = known.lock()) visit(file->id, file->fd.fd());
     }
     for (const auto& [vector, eventfd] : vectors_) visit(eventfd.id, eventfd.fd.fd());
   }

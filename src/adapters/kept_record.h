@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "guestmem/address_space.h"
 #include "state/reader.h"
 #include "state/stream.h"
 #include "vfio_user/handler.h"
@@ -54,8 +55,9 @@ struct KeptVector {
   KeptId eventfd = 0;
 };
 
-// An adapter with more maps is not kept, so that its record stays short.
-inline constexpr std::uint32_t kKeptMapsMax = 1024;
+// All maps of memory, and as many others as no VM has: flash, ROMs and BARs. An adapter with more is not
+// kept, so that a VMM cannot make the record long. Maps of one file share its descriptor.
+inline constexpr std::uint32_t kKeptMapsMax = guestmem::kMaxRamMaps + 1024;
 inline constexpr std::uint32_t kKeptVectorsMax = 64;
 
 struct KeptClient {

@@ -53,7 +53,8 @@ Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, const Fd& fd, std
   if (fd) {
     if (!readable && !writable) return refuse(EINVAL, "neither readable nor writable");
     if (!is_page_aligned(fd_offset)) return refuse(EINVAL, "the file offset must be a multiple of 4096");
-    if (ram_map_count_ == kMaxRamMaps) return refuse(ENOSPC, "there are 512 maps of memory already");
+    if (ram_map_count_ == kMaxRamMaps)
+      return refuse(ENOSPC, fmt::format("there are {} maps of memory already", kMaxRamMaps));
     const int protection = (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0);
     auto mapping = HostMapping::create(fd, fd_offset, size, protection, damaged_, account_);
     if (!mapping) return Failure(std::move(mapping.error()).in(describe(iova, size)));

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 
+#include "base/fd.h"
+#include "guestmem/address_space.h"
 #include "keep/fake_manager.h"
 #include "keep/memory_file.h"
 #include "pvrdmad/daemon.h"
@@ -98,6 +101,30 @@ TEST_F(RestartTest, TheNextDaemonGoesOnWithTheClient) {
     restart(manager);
     EXPECT_EQ(read_bar(*client), round << 20);
   }
+}
+
+// As a VM has whose memory a virtio-mem device shares in blocks.
+TEST_F(RestartTest, AClientWithAsManyMapsOfMemoryAsItMayHaveGoesOn) {
+  keep::FakeManager manager(manager_path_);
+  start();
+  const auto client = connect(0);
+  const std::uint64_t size = guestmem::kMaxRamMaps * guestmem::kPageBytes;
+  {
+    const Fd memory(::memfd_create("memory", MFD_CLOEXEC));
+    ASSERT_EQ(::ftruncate(memory.get(), static_cast<off_t>(size)), 0);
+    for (std::uint64_t at = 0; at < size; at += guestmem::kPageBytes)
+      ASSERT_TRUE(client->dma_map(
+          {.iova = at, .size = guestmem::kPageBytes, .fd_offset = at, .readable = true, .writable = true},
+          memory.get()));
+  }
+  ASSERT_TRUE(write_bar(*client, 1u << 20));
+  EXPECT_THAT(log_of([&] { restart(manager); }), Not(HasSubstr("loses this adapter")));
+  EXPECT_EQ(
+      std::ranges::count_if(manager.names(), [](const auto& name) { return name.starts_with("VM-01/"); }), 6)
+      << "listener, counter, record, socket, doorbell memory, and one descriptor for all maps";
+  EXPECT_EQ(read_bar(*client), 1u << 20);
+  EXPECT_TRUE(client->dma_unmap(0, size));
+  EXPECT_FALSE(client->dma_unmap(0, size)) << "nothing is left";
 }
 
 // A changed configuration applies from the VM's next power-on.
