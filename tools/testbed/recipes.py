@@ -149,6 +149,7 @@ MPI = Overlay(
 )
 SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crypto-crc32", "virtio_net"))
 SOFT_IWARP = Overlay(name="siw", modules=("siw",))
+VIRTIO_MEM = Overlay(name="virtio-mem", modules=("virtio_mem",))
 
 # Used with "nvme": an array's other exports, and their clients.
 ARRAY = Overlay(
@@ -172,7 +173,7 @@ ROOTS = (
         packages=(*_QEMU, *_LIBVIRT, *_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         backports=("qemu-*", "seabios", "ipxe-qemu"),
         alone=_MPI_PACKAGES,
-        overlays=(BASE, NVME, SOFT_ROCE, SOFT_IWARP, MPI, ARRAY),
+        overlays=(BASE, NVME, SOFT_ROCE, SOFT_IWARP, VIRTIO_MEM, MPI, ARRAY),
     ),
     RootRecipe(
         suite="bookworm",
