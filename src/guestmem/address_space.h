@@ -94,9 +94,9 @@ class AddressSpace {
   // Adds [iova, iova + size). The bytes are in `fd` from `fd_offset` on; `fd` is borrowed for the call. If
   // `fd` is empty, the range is remembered as "not RAM". Blocks for the system calls only. Error::code is
   // always an errno value fit for the reply: EINVAL (unaligned, empty, wraps, larger than kMaxMapBytes,
-  // neither readable nor writable, or the file ends before the range), EEXIST (overlap), ENOSPC (kMaxMaps,
-  // kMaxRamMaps, the account or the daemon's table is full), EOPNOTSUPP (the file is not a memfd, tmpfs or
-  // hugetlbfs file), ENOMEM, or the errno of a failed system call.
+  // neither readable nor writable, or the file's last page ends before the range), EEXIST (overlap), ENOSPC
+  // (kMaxMaps, kMaxRamMaps, the account or the daemon's table is full), EOPNOTSUPP (the file is not a memfd,
+  // tmpfs or hugetlbfs file), ENOMEM, or the errno of a failed system call.
   Result<> map(GuestPhys iova, std::uint64_t size, const Fd& fd, std::uint64_t fd_offset, bool readable,
                bool writable);
 

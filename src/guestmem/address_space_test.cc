@@ -93,6 +93,18 @@ TEST_F(AddressSpaceTest, RefusesImpossibleRanges) {
   EXPECT_EQ(memory_.generation(), 1U);
 }
 
+TEST_F(AddressSpaceTest, MapsTheLastPageOfAFileThatEndsWithinIt) {
+  ASSERT_EQ(::ftruncate(ram_.fd().get(), kSize - kPageBytes + 1), 0);
+  ASSERT_EQ(map(kBase, kPageBytes, kSize - kPageBytes), 0);
+  std::byte* const host = translate(kBase, kPageBytes);
+  ASSERT_NE(host, nullptr);
+  host[kPageBytes - 1] = std::byte{42};
+  EXPECT_EQ(host[kPageBytes - 1], std::byte{42});
+  EXPECT_EQ(map(2 * kBase, 2 * kPageBytes, kSize - kPageBytes), EINVAL);
+  ASSERT_EQ(::ftruncate(ram_.fd().get(), kSize - kPageBytes), 0);
+  EXPECT_EQ(map(2 * kBase, kPageBytes, kSize - kPageBytes), EINVAL);
+}
+
 TEST_F(AddressSpaceTest, RefusesAFileThatEndsBeforeTheRange) {
   EXPECT_EQ(map(kBase, kSize + kPageBytes), EINVAL);
   EXPECT_EQ(map(kBase, kSize, kPageBytes), EINVAL);

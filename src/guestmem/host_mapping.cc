@@ -50,12 +50,14 @@ Result<std::unique_ptr<HostMapping>> HostMapping::create(const Fd& fd, std::uint
   struct statfs file_system {};
   if (::fstat(fd.get(), &file) != 0) return fail_errno(errno, "reading the size of the memory file");
   if (::fstatfs(fd.get(), &file_system) != 0) return fail_errno(errno, "reading the kind of the memory file");
-  const auto file_bytes = static_cast<std::uint64_t>(std::max<off_t>(file.st_size, 0));
+  const std::uint64_t page_bytes = page_bytes_of(file_system);
+  if (page_bytes == 0) return no_memory_file();
+  // The file's last page is whole memory, even if the file ends within it.
+  const std::uint64_t file_bytes =
+      (static_cast<std::uint64_t>(std::max<off_t>(file.st_size, 0)) + page_bytes - 1) & ~(page_bytes - 1);
   if (offset > file_bytes || size > file_bytes - offset)
     return fail(EINVAL, "the memory file ends before the range does");
 
-  const std::uint64_t page_bytes = page_bytes_of(file_system);
-  if (page_bytes == 0) return no_memory_file();
   const std::uint64_t first = offset & ~(page_bytes - 1);
   const std::size_t mapped_bytes = (offset + size - first + page_bytes - 1) & ~(page_bytes - 1);
   if (const auto refusal = account->take(mapped_bytes)) return fail(ENOSPC, refusal->to_text());

@@ -38,8 +38,8 @@ class HostMapping final : public Reapable {
  public:
   // Maps `size` bytes of `fd` from `offset` on with the given mmap protection. `damaged` is borrowed until
   // disown(), and is set when a page of the mapping vanishes. `account` is charged. Errors: EOPNOTSUPP for
-  // another kind of file, EINVAL when the file ends before offset + size, ENOSPC when the account or the
-  // SIGBUS table is used up, else the errno of the failed system call.
+  // another kind of file, EINVAL when the file's last page ends before offset + size, ENOSPC when the account
+  // or the SIGBUS table is used up, else the errno of the failed system call.
   static Result<std::unique_ptr<HostMapping>> create(const Fd& fd, std::uint64_t offset, std::uint64_t size,
                                                      int protection, std::atomic<bool>& damaged,
                                                      std::shared_ptr<MappedMemory> account);

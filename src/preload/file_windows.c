@@ -114,7 +114,8 @@ int file_window(const struct mapping* mapping, uint64_t end, uint32_t* number) {
   int fd = copy_open(mapping, &status);
   if (fd < 0) fd = open_by_name(mapping, &status);
   if (fd < 0) return EFAULT;
-  const uint64_t bytes = (uint64_t)status.st_size / kPageBytes * kPageBytes;
+  // The file's last page is whole memory, even if the file ends within it.
+  const uint64_t bytes = ((uint64_t)status.st_size + kPageBytes - 1) / kPageBytes * kPageBytes;
   const int error = bytes < end ? EFAULT : add_window(fd, mapping, bytes, number);
   if (error != 0) raw_close(fd);
   return error;

@@ -67,7 +67,8 @@ enum pvrdma_wire_type {
 
   // Adds a memory window. One descriptor, open for reading and writing: a file on tmpfs or hugetlbfs, memory
   // files included, not sealed against writing. The window is [value0, value0 + value1) of it, both multiples
-  // of 4096, inside the file. Answer: value = the window's number. Windows last as long as the connection. If
+  // of 4096, inside the file's pages: its last page counts as a whole. Answer: value = the window's number.
+  // Windows last as long as the connection. If
   // the file gets smaller and the device needs what is gone, the adapter stops, for all of its processes. So
   // a stand-in that serves several users takes only files sealed with F_SEAL_SHRINK. EINVAL: no such file, or
   // no such part of it. EMFILE: PVRDMA_WIRE_MAX_WINDOWS. ENOMEM: the adapter's budget.

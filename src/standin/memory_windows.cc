@@ -22,7 +22,8 @@ Result<> check_file(int fd, std::uint64_t offset, std::uint64_t bytes, MemoryFil
     return fail(EINVAL, "a memory window's file is sealed against writing");
   struct stat status {};
   if (::fstat(fd, &status) != 0) return fail_errno(errno, "looking at a memory window's file");
-  const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
+  // The file's last page is whole memory, even if the file ends within it.
+  const std::uint64_t file_bytes = (static_cast<std::uint64_t>(status.st_size) + kPage - 1) / kPage * kPage;
   if (bytes == 0 || offset % kPage != 0 || bytes % kPage != 0 || offset > file_bytes ||
       bytes > file_bytes - offset) {
     return fail(EINVAL, fmt::format("a memory window of {:#x} bytes at {:#x} of a file of {:#x}", bytes,

@@ -57,7 +57,7 @@ def test_sanitized_program(shared_machine: Machine, sanitizer: str) -> None:
     assert done.returncode == 0 and done.stdout.endswith("passed\n") and "ERROR" not in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("source", ["path", "memfd", "huge"])
+@pytest.mark.parametrize("source", ["path", "memfd", "uneven", "huge"])
 def test_memory_of_a_file(shared_machine: Machine, source: str) -> None:
     """Memory that a program shares with others by a file on tmpfs or hugetlbfs."""
     path = Path(f"/dev/shm/{shared_machine.folder.name}")

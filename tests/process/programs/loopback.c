@@ -1,7 +1,8 @@
-// loopback [PATH | memfd | huge | cut]: writes from registered memory of the heap to registered memory of the stack through
+// loopback [PATH | memfd | uneven | huge | cut]: writes from registered memory of the heap to registered memory of the stack through
 // two QPs of one device, and back, and compares. Instead of the heap it takes memory that it shares by a file: one of this
-// path, which it closes each time, or a memory file, of huge pages or not; "cut": the file loses its pages before the
-// device uses them, and the program ends. Also an agent of a Java VM, which does it when the VM starts and when it ends.
+// path, which it closes each time, or a memory file, of huge pages or not; "uneven": the file ends within the memory's last
+// page; "cut": the file loses its pages before the device uses them, and the program ends. Also an agent of a Java VM,
+// which does it when the VM starts and when it ends.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -29,7 +30,8 @@ static char* take(int round) {
   if (source == NULL) return malloc(kBytes);
   if (source[0] == '/') file = open(source, O_RDWR | O_CREAT, 0600);
   if (file < 0) file = memfd_create("program", is_source("huge") ? MFD_HUGETLB : 0);
-  need(file >= 0 && ftruncate(file, (off_t)(round + 1) * kFileStep) == 0, "the file");
+  const off_t size = is_source("uneven") ? (off_t)round * kFileStep + kBytes - 100 : (off_t)(round + 1) * kFileStep;
+  need(file >= 0 && ftruncate(file, size) == 0, "the file");
   char* const taken = mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)round * kFileStep);
   if (taken == MAP_FAILED && is_source("huge")) {
     printf("there are no huge pages\n");

@@ -329,7 +329,7 @@ def file_keeps_its_locks(pd: PD) -> None:
 
 
 def files_refused(pd: PD) -> None:
-    """A memory file that cannot be written to, the last page of one that ends within it, and one file too many."""
+    """A memory file that cannot be written to, a page behind the end of one, and one file too many."""
     path = f"/dev/shm/pvrdma-test-{os.getpid()}"
     for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
         file = os.open(path, flags)
@@ -340,7 +340,7 @@ def files_refused(pd: PD) -> None:
         else:
             os.ftruncate(file, BYTES)
         os.close(file)
-    expect_refusal(pd, map_file(BYTES - 1), errno.EFAULT)
+    expect_refusal(pd, map_file(BYTES - mmap.PAGESIZE), errno.EFAULT)
     regions = []
     for _ in range(32):
         regions.append(MR(pd, BYTES, ACCESS, address=map_file()))
