@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/anonymous.h"
 #include "preload/channel.h"
 #include "preload/descriptors.h"
 #include "preload/file_windows.h"
@@ -16,6 +17,8 @@
 #include "preload/other_stack.h"
 #include "preload/raw.h"
 #include "preload/sharing.h"
+
+static bool has_forked;
 
 // Tells the parent that the child has its copies. Closed: there is nothing to copy.
 static int copied[2] = {-1, -1};
@@ -29,6 +32,7 @@ static void close_both(void) {
 
 static void prepare(void) {
   lock();
+  anonymous_is_inherited();
   if (memory_fd() >= 0 && syscall(SYS_pipe2, copied, O_CLOEXEC) != 0) {
     log_line(true, "the child of a fork may see later stores of its parent: no pipe: %s", strerror(errno));
   }
@@ -56,6 +60,7 @@ static void start_afresh(void) {
   close_both();
   memory_forget();
   file_windows_forget();
+  anonymous_forget();
   descriptors_forget();
   held_forget();
   renew_lock();
@@ -65,6 +70,7 @@ void watch_forks(void) {
   static bool watched;
   if (watched) return;
   watched = true;
+  if (has_forked) anonymous_is_inherited();
   pthread_atfork(prepare, wait_for_child, start_afresh);
 }
 
@@ -75,6 +81,7 @@ static void fork_here(void* result) {
 // Until the child has its copies, it has its parent's stack where that is registered. So the two would overwrite each
 // other's calls; on another stack they have copies from the beginning.
 EXPORTED pid_t fork(void) {
+  has_forked = true;
   if (!stack_is_shared()) return NEXT(fork)();
   pid_t result;
   if (run_on_other_stack(fork_here, &result, false)) return result;

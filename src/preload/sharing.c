@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "preload/anonymous.h"
+#include "preload/exchange_pages.h"
 #include "preload/file_windows.h"
 #include "preload/maps.h"
 #include "preload/memory_file.h"
-#include "preload/other_stack.h"
 #include "preload/pool.h"
 #include "preload/raw.h"
-#include "preload/writers.h"
 
 enum {
   kPartsMax = 8192,
@@ -34,6 +34,7 @@ struct parts {
   uintptr_t end;
   uintptr_t covered;  // everything before this address
   int error;
+  struct mapping anonymous;  // if `error` is EXDEV
 };
 
 static bool add_part(const struct mapping* mapping, void* context) {
@@ -49,6 +50,9 @@ static bool add_part(const struct mapping* mapping, void* context) {
     parts->error = ENOMEM;
   } else if (!is_shared && (mapping->special || !(mapping->protection & PROT_READ))) {
     parts->error = EFAULT;
+  } else if (is_of_file && anonymous_is_movable(mapping)) {
+    parts->anonymous = *mapping;
+    parts->error = EXDEV;
   } else if (is_of_file) {
     parts->error = file_window(mapping, offset + (end - start), &window);
   }
@@ -73,55 +77,6 @@ static uintptr_t page_floor(uintptr_t address) {
   return address & ~(uintptr_t)(kPageBytes - 1);
 }
 
-struct exchange_pages {
-  uintptr_t at;
-  size_t bytes;
-  int protection;
-  bool to_file;
-  bool is_stack;
-  int fd;
-  uint64_t offset;
-  int error;
-};
-
-// Copies the pages to new ones and puts those in their place. Runs on a stack that is not part of them.
-static void exchange_pages(void* argument) {
-  struct exchange_pages* const job = argument;
-  char* const fresh =
-      job->to_file
-          ? raw_mmap(NULL, job->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, job->fd, (off_t)job->offset)
-          : raw_mmap(NULL, job->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (fresh == MAP_FAILED) {
-    job->error = ENOMEM;
-    return;
-  }
-  struct stopped_writers writers;
-  // The job may lie in the pages whose writers are stopped, so it is not written before they go on.
-  int error = stop_writers(job->at, job->bytes, &writers);
-  if (error == 0) {
-    raw_copy(fresh, (const void*)job->at, job->bytes);  // NOLINT
-    const bool plain = job->protection == (PROT_READ | PROT_WRITE);
-    if ((!plain && raw_mprotect(fresh, job->bytes, job->protection) != 0) ||
-        !raw_mremap_over(fresh, job->bytes, job->at)) {
-      error = ENOMEM;
-    }
-    let_writers_go(&writers);
-  }
-  if (error != 0) raw_munmap(fresh, job->bytes);
-  job->error = error;
-}
-
-static int exchange_on_fitting_stack(struct exchange_pages* job) {
-  const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-  const uintptr_t margin = 256 * 1024;  // the stack may grow by this much while it is exchanged
-  if (here + margin >= job->at && here < job->at + job->bytes + margin) {
-    if (!run_on_other_stack(exchange_pages, job, job->is_stack)) return ENOMEM;
-  } else {
-    exchange_pages(job);
-  }
-  return job->error;
-}
-
 static int share_part(const struct part* part, struct run_list* list) {
   if (part->is_shared) return run_list_add(list, part->offset, part->end - part->start);
   if (part->is_of_file)
@@ -129,7 +84,7 @@ static int share_part(const struct part* part, struct run_list* list) {
   for (uintptr_t at = part->start; at < part->end;) {
     const size_t left = part->end - at;
     const size_t bytes = left < MEMORY_TAKE_BYTES_MAX ? left : (size_t)MEMORY_TAKE_BYTES_MAX;
-    struct exchange_pages job = {.at = at,
+    struct page_exchange job = {.at = at,
                                  .bytes = bytes,
                                  .protection = part->protection,
                                  .to_file = true,
@@ -137,7 +92,7 @@ static int share_part(const struct part* part, struct run_list* list) {
     int error = memory_take(bytes, &job.offset);
     if (error != 0) return error;
     job.fd = memory_fd();
-    error = exchange_on_fitting_stack(&job);
+    error = exchange_pages(&job);
     if (error != 0) {
       memory_give(job.offset, bytes);
       return error;
@@ -165,8 +120,13 @@ int share_range(uintptr_t start, uint64_t length, struct run_list* list) {
   struct parts parts;
   int error = find_parts(start, length, &parts);
   if (error != 0) return error;
-  error = visit_mappings(parts.start, parts.end, add_part, &parts);
-  if (error == 0) error = parts.error;
+  do {
+    parts.covered = parts.start;
+    parts.count = 0;
+    parts.error = 0;
+    error = visit_mappings(parts.start, parts.end, add_part, &parts);
+    if (error == 0) error = parts.error;
+  } while (error == EXDEV && (error = anonymous_move(&parts.anonymous)) == 0);
   if (error == 0 && parts.covered != parts.end) {
     log_line(false, "memory at %#lx cannot be registered: nothing is mapped there", parts.covered);
     error = EFAULT;
@@ -191,8 +151,8 @@ static bool unshare_part(const struct part* part) {
     uintptr_t end = at;
     while (end < part->end && !memory_is_pinned(part->offset + (end - part->start))) end += kPageBytes;
     if (end > at && (part->protection & PROT_READ)) {
-      struct exchange_pages job = {.at = at, .bytes = end - at, .protection = part->protection};
-      if (exchange_on_fitting_stack(&job) != 0) return false;
+      struct page_exchange job = {.at = at, .bytes = end - at, .protection = part->protection};
+      if (exchange_pages(&job) != 0) return false;
       memory_give(part->offset + (at - part->start), end - at);
     }
     at = end + kPageBytes;
@@ -211,9 +171,9 @@ void unshare_range(uintptr_t start, uint64_t length) {
 
 static void copy_part(const struct part* part) {
   const size_t bytes = part->end - part->start;
-  struct exchange_pages job = {.at = part->start, .bytes = bytes, .protection = part->protection};
+  struct page_exchange job = {.at = part->start, .bytes = bytes, .protection = part->protection};
   if (!(part->protection & PROT_READ)) raw_mprotect((void*)part->start, bytes, PROT_READ);  // NOLINT
-  if (exchange_on_fitting_stack(&job) == 0) return;
+  if (exchange_pages(&job) == 0) return;
   log_line(
       true,
       "no memory for a copy of %zu bytes at %#lx: this child of a fork may see later stores of its parent",

@@ -1,4 +1,4 @@
-"""Libraries above verbs, between programs of two adapters: Open MPI over UCX, libfabric, and pyverbs' examples."""
+"""Libraries above verbs, between programs of two adapters: Open MPI over UCX, libfabric, librpma, and pyverbs' examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import PVRDMA_RUN, REPOSITORY, Machine
+from machine import PVRDMA_RUN, REPOSITORY, Machine, address_of
 
 PYVERBS_EXAMPLE = Path("/usr/share/doc/python3-pyverbs/examples/ib_devices.py")
 ROUNDS = 100
@@ -66,6 +66,15 @@ def test_libfabric(shared_machine: Machine, endpoint: str) -> None:
     assert done.returncode == 0, done.stdout
     # Server and client print a line for each size: bytes, sent, acknowledged, and figures.
     assert len(re.findall(r"^1m +50 +=50 ", done.stdout, re.MULTILINE)) == 2, done.stdout
+
+
+def test_librpma(shared_machine: Machine, port: str) -> None:
+    """Each of its connections registers anonymous memory that it shares, for its flushes."""
+    program = shared_machine.folder / "remote_memory"
+    subprocess.run(["gcc", "-O1", "-g", "-o", program, REPOSITORY / "tests/process/programs/remote_memory.c", "-lrpma", "-libverbs"], check=True)
+    outputs = shared_machine.connect([str(program), "serve", address_of(0), port], [str(program), "use", address_of(0), port], (0, 1))
+    program.unlink()
+    assert outputs == ("passed\n", "passed\n")
 
 
 def test_pyverbs_example(shared_machine: Machine) -> None:

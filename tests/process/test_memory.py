@@ -16,7 +16,8 @@ PROGRAM = Path(__file__).parent / "programs/memory.py"
     "case", ["fork", "fork_with_memory_that_nothing_may_read", "fork_that_goes_on", "fork_on_a_registered_stack",
              "fork_when_the_mappings_cannot_be_read", "map_again", "private_again", "closed_with_a_region",
              "descriptors_closed", "own_stack", "own_stack_beside_a_thread", "small_stack",
-             "child_by_vfork", "many", "refused_by_the_device", "file_stays_shared", "file_keeps_its_locks", "files_refused", "other_threads", "other_threads_in_a_container",
+             "child_by_vfork", "many", "refused_by_the_device", "file_stays_shared", "file_keeps_its_locks", "files_refused",
+             "anonymous_stays_shared", "anonymous_in_parts", "many_anonymous", "other_threads", "other_threads_in_a_container",
              "first_thread_ended", "first_thread_ended_in_a_container", "a_thread_that_cannot_be_stopped"])
 def test_memory(shared_machine: Machine, case: str) -> None:
     done = shared_machine.run("/usr/bin/python3", str(PROGRAM), case)
@@ -57,7 +58,7 @@ def test_sanitized_program(shared_machine: Machine, sanitizer: str) -> None:
     assert done.returncode == 0 and done.stdout.endswith("passed\n") and "ERROR" not in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("source", ["path", "memfd", "uneven", "huge"])
+@pytest.mark.parametrize("source", ["path", "memfd", "uneven", "huge", "anonymous"])
 def test_memory_of_a_file(shared_machine: Machine, source: str) -> None:
     """Memory that a program shares with others by a file on tmpfs or hugetlbfs."""
     path = Path(f"/dev/shm/{shared_machine.folder.name}")

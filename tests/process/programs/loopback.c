@@ -1,8 +1,8 @@
-// loopback [PATH | memfd | uneven | huge | cut]: writes from registered memory of the heap to registered memory of the stack through
-// two QPs of one device, and back, and compares. Instead of the heap it takes memory that it shares by a file: one of this
-// path, which it closes each time, or a memory file, of huge pages or not; "uneven": the file ends within the memory's last
-// page; "cut": the file loses its pages before the device uses them, and the program ends. Also an agent of a Java VM,
-// which does it when the VM starts and when it ends.
+// loopback [PATH | memfd | uneven | huge | anonymous | cut]: writes from registered memory of the heap to registered memory of
+// the stack through two QPs of one device, and back, and compares. Instead of the heap it takes memory that it shares by a
+// file: one of this path, which it closes each time, or a memory file, of huge pages or not; "uneven": the file ends within the
+// memory's last page; "cut": the file loses its pages before the device uses them, and the program ends; "anonymous": without a
+// file. Also an agent of a Java VM, which does it when the VM starts and when it ends.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -28,6 +28,7 @@ static int is_source(const char* name) { return source != NULL && strcmp(source,
 // The file grows each time, so the device must be told of it again.
 static char* take(int round) {
   if (source == NULL) return malloc(kBytes);
+  if (is_source("anonymous")) return mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (source[0] == '/') file = open(source, O_RDWR | O_CREAT, 0600);
   if (file < 0) file = memfd_create("program", is_source("huge") ? MFD_HUGETLB : 0);
   const off_t size = is_source("uneven") ? (off_t)round * kFileStep + kBytes - 100 : (off_t)(round + 1) * kFileStep;

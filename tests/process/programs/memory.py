@@ -285,13 +285,68 @@ def many(pd: PD) -> None:
 
 
 def refused(pd: PD) -> None:
-    """Memory that cannot be shared: nothing mapped, and another's shared mapping. Prints where each is."""
+    """Memory that cannot be shared: nothing mapped, and memory that a child of a fork has. Prints where each is."""
     hole = map_memory() + mmap.PAGESIZE
     libc.munmap(hole, mmap.PAGESIZE)
-    shared = libc.mmap(0, BYTES, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS, -1, 0)
+    shared = map_shared()
+    end, go = os.pipe()
+    if os.fork() == 0:
+        os.close(go)
+        os.read(end, 1)
+        os._exit(0)
     for start, missing in ((hole, hole), (hole - mmap.PAGESIZE, hole), (shared, shared)):
         print(f"{missing:#x}", flush=True)
         expect_refusal(pd, start, errno.EFAULT)
+
+
+def map_shared(size: int = BYTES) -> int:
+    """Anonymous memory, for the program and its children."""
+    return libc.mmap(0, size, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS, -1, 0)
+
+
+def anonymous_stays_shared(pd: PD) -> None:
+    """Anonymous memory that the program shares is the same for its later children, before and after its deregistration. Memory
+    that was there at an earlier fork is refused: that child would keep what the kernel has for it."""
+    for size in (mmap.PAGESIZE, BYTES, 1 << 20):
+        inherited = map_shared(size)
+        assert os.waitpid(child_that(lambda: None), 0)[1] == 0
+        expect_refusal(pd, inherited, errno.EFAULT)
+        address = map_shared(size)
+        ctypes.memmove(address, b"before", 6)
+        region = MR(pd, size, ACCESS, address=address)
+        for word in (b"first", b"again"):
+            assert text(address) == (b"befor" if word == b"first" else b"first")
+            child = child_that(lambda word=word: ctypes.memmove(address, word, 5))
+            assert os.waitpid(child, 0)[1] == 0
+            assert text(address) == word
+            region.close()
+
+
+def anonymous_in_parts(pd: PD) -> None:
+    """Memory of which a part is protected is refused: the parts would no longer be one."""
+    address = map_shared()
+    assert libc.mprotect(address + mmap.PAGESIZE, mmap.PAGESIZE, mmap.PROT_READ) == 0
+    expect_refusal(pd, address, errno.EFAULT)
+
+
+def many_anonymous(pd: PD) -> None:
+    """Small pieces share a file, so there may be more of them than files, each with its own bytes."""
+    pieces = [map_shared(mmap.PAGESIZE) for _ in range(100)]
+    regions = []
+    for number, piece in enumerate(pieces):
+        ctypes.memmove(piece, f"{number:5}".encode(), 5)
+        regions.append(MR(pd, mmap.PAGESIZE, ACCESS, address=piece))
+    assert all(text(piece) == f"{number:5}".encode() for number, piece in enumerate(pieces))
+    for region in regions:
+        region.close()
+
+
+def child_that(action: Callable[[], object]) -> int:
+    child = os.fork()
+    if child == 0:
+        action()
+        os._exit(0)
+    return child
 
 
 def file_stays_shared(pd: PD) -> None:
