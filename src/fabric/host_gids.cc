@@ -94,6 +94,13 @@ void HostGids::Bucket::fill(const Key& key, const Holder& holder) {
   set(holder.port, static_cast<std::uint8_t>(holder.reach));
 }
 
+// The GID is never free meanwhile. A reader that comes in between finds the earlier port on the new shard:
+// nothing reaches it there, as it is with both ports.
+void HostGids::Bucket::hand_over(const Key& key, const Holder& to) {
+  place.store(key.segment | to.shard.value, std::memory_order_release);
+  set(to.port, static_cast<std::uint8_t>(to.reach));
+}
+
 std::atomic<std::uint64_t>& HostGids::generation(transport::SegmentId segment) {
   const std::scoped_lock lock(mutex_);
   return generations_[segment].value;
@@ -169,6 +176,24 @@ void HostGids::set_reach(transport::SegmentId segment, const verbs::Gid& gid, Po
   const std::scoped_lock lock(mutex_);
   if (Bucket* const bucket = bucket_of(segment, gid, port); bucket != nullptr)
     bucket->set(port, static_cast<std::uint8_t>(reach));
+}
+
+void HostGids::hand_over(transport::SegmentId segment, const verbs::Gid& gid, PortNumber from,
+                         const Holder& to) {
+  const std::scoped_lock lock(mutex_);
+  if (Bucket* const bucket = bucket_of(segment, gid, from); bucket != nullptr)
+    bucket->hand_over(Key(segment, gid), to);
+}
+
+void HostGids::hand_over_addresses(transport::SegmentId segment, PortNumber from, PortNumber to,
+                                   const std::vector<verbs::Gid>& addresses) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = addresses_.find(segment);
+  if (known == addresses_.end()) return;
+  for (const verbs::Gid& gid : addresses) {
+    const auto owner = known->second.find(gid);
+    if (owner != known->second.end() && owner->second == from) owner->second = to;
+  }
 }
 
 std::optional<HostGids::Holder> HostGids::find(transport::SegmentId segment, const verbs::Gid& gid) const {

@@ -102,6 +102,12 @@ class HostGids {
   // Do nothing unless that port has it bound. Allocate nothing. Any thread; take the mutex.
   void unbind(transport::SegmentId segment, const verbs::Gid& gid, PortNumber port);
   void set_reach(transport::SegmentId segment, const verbs::Gid& gid, PortNumber port, Reach reach);
+  // What `from` has bound, or lists as its addresses, becomes that of `to`: another port of the same adapter.
+  // Messages reach neither port meanwhile. Do nothing unless it is that of `from`. Allocate nothing. Any
+  // thread; take the mutex.
+  void hand_over(transport::SegmentId segment, const verbs::Gid& gid, PortNumber from, const Holder& to);
+  void hand_over_addresses(transport::SegmentId segment, PortNumber from, PortNumber to,
+                           const std::vector<verbs::Gid>& addresses);
 
   // Empty: no port of this host has it bound. Any thread; no lock.
   std::optional<Holder> find(transport::SegmentId segment, const verbs::Gid& gid) const;
@@ -126,6 +132,7 @@ class HostGids {
     PortNumber port() const;
     void set(PortNumber port, std::uint8_t reach);
     void fill(const Key& key, const Holder& holder);
+    void hand_over(const Key& key, const Holder& to);
   };
   static_assert(sizeof(Bucket) == 32);
   using Set = std::array<Bucket, kWays>;

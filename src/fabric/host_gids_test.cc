@@ -50,6 +50,26 @@ TEST_F(HostGidsTest, FindsWhatIsBoundUntilItIsUnbound) {
   EXPECT_EQ(host_.find(kHere, gid(1)), std::nullopt);
 }
 
+// An adapter has a port on each of two shards while it moves from one to the other.
+TEST_F(HostGidsTest, APortHandsItsGidsAndAddressesOverToItsFollower) {
+  const auto listed = host_.add_port(kHere, "VM-C", {gid(7)});
+  const auto follower = host_.add_port(kHere, "VM-C", {gid(7)});
+  ASSERT_FALSE(host_.bind(kHere, gid(1), on(kFirst, a_), HostGids::Claim::kFree));
+  ASSERT_FALSE(host_.bind(kHere, gid(7), on(kFirst, listed, Reach::kStopped), HostGids::Claim::kOwn));
+  host_.hand_over(kHere, gid(7), listed, on(kSecond, follower, Reach::kStopped));
+  host_.hand_over_addresses(kHere, listed, follower, {gid(7)});
+  EXPECT_EQ(host_.find(kHere, gid(7)), on(kSecond, follower, Reach::kStopped));
+  host_.unbind(kHere, gid(7), listed);
+  host_.remove_port(kHere, listed, {gid(7)});
+  EXPECT_EQ(host_.find(kHere, gid(7)), on(kSecond, follower, Reach::kStopped)) << "it is the follower's";
+  host_.unbind(kHere, gid(7), follower);
+  EXPECT_EQ(host_.bind(kHere, gid(7), on(kFirst, a_), HostGids::Claim::kFree)->reason,
+            Reason::kAddressOfAnother)
+      << "the address is still listed";
+  host_.hand_over(kHere, gid(1), b_, on(kSecond, follower));
+  EXPECT_EQ(host_.find(kHere, gid(1)), on(kFirst, a_)) << "no port hands over another one's GID";
+}
+
 TEST_F(HostGidsTest, RefusesAGidThatAPortOfAnotherShardHolds) {
   ASSERT_FALSE(host_.bind(kHere, gid(1), on(kFirst, a_), HostGids::Claim::kFree));
   const auto refusal = host_.bind(kHere, gid(1), on(kSecond, b_), HostGids::Claim::kOwn);
@@ -156,6 +176,54 @@ TEST_F(TwoFabrics, FollowAGidThatIsUnboundAndBoundOnAnotherShard) {
   ASSERT_TRUE(path_from_a_.send_request(a_.port, gid(1), gid(2)));
   ASSERT_EQ(first_.local.deliveries.size(), 2U);
   EXPECT_EQ(first_.local.deliveries.back().to, &c.engine);
+}
+
+// While an adapter moves to another shard, its peers find it stopped, on one shard or on the other, and spend
+// no retry.
+TEST_F(TwoFabrics, FindAnAdapterThatMovesStoppedAndThenOnItsNewShard) {
+  ASSERT_TRUE(a_.port.bind_gid(gid(1)));
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  Node local("VM-C", second_.here());
+  const auto is_stopped = [&] {
+    return dropped_to(gid(2)) == DropReason::kPortDetached && a_.port.spares_retries(gid(2), clock_.now()) &&
+           local.port.spares_retries(gid(2), clock_.now());
+  };
+  b_.port.set_stopped(true);
+  Port follower("VM-B", {}, first_.here());
+  follower.follow(b_.port.as_predecessor());
+  Node c("VM-D", second_.here());
+  c.port.detach();
+  follower.attach(c.engine);
+  EXPECT_FALSE(follower.bind_gid(gid(3))) << "its predecessor does not hold it";
+  ASSERT_TRUE(follower.bind_gid(gid(2)));
+  follower.set_stopped(true);
+  EXPECT_TRUE(is_stopped());
+  b_.port.hand_over(follower.as_holder());
+  EXPECT_TRUE(is_stopped());
+  b_.port.unbind_gid(gid(2));
+  EXPECT_TRUE(is_stopped()) << "it is the follower's";
+  follower.end_following();
+  follower.set_stopped(false);
+  ASSERT_TRUE(path_from_a_.send_request(a_.port, gid(1), gid(2)));
+  EXPECT_EQ(first_.local.deliveries.back().to, &c.engine);
+  follower.unbind_gid(gid(2));
+  EXPECT_EQ(dropped_to(gid(2)), DropReason::kUnknownGid);
+  follower.detach();
+}
+
+// A follower that is destroyed before the hand-over leaves the GIDs where they are.
+TEST_F(TwoFabrics, FindAnAdapterThatDidNotMoveWhereItWas) {
+  ASSERT_TRUE(a_.port.bind_gid(gid(1)));
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  b_.port.set_stopped(true);
+  {
+    Port follower("VM-B", {}, first_.here());
+    follower.follow(b_.port.as_predecessor());
+    ASSERT_TRUE(follower.bind_gid(gid(2)));
+  }
+  b_.port.set_stopped(false);
+  ASSERT_TRUE(path_from_a_.send_request(a_.port, gid(1), gid(2)));
+  EXPECT_EQ(first_.local.deliveries.back().shard, kSecond);
 }
 
 TEST_F(TwoFabrics, SendNothingToAPortThatIsStoppedDownOrGone) {

@@ -83,6 +83,10 @@ void Port::depart() {
   waits_ = true;
 }
 
+HostGids::Holder Port::as_holder() const {
+  return {.shard = switch_.shard_, .port = number_, .reach = reach()};
+}
+
 void Port::set_link(bool up) {
   if (link_up_ == up) return;
   link_up_ = up;
@@ -175,7 +179,7 @@ void Port::flush(Instant now) {
 }
 
 bool Port::bind_gid(const verbs::Gid& gid) {
-  if (!waits_) return switch_.bind(*this, gid);
+  if (!waits_) return switch_.bind(*this, gid, predecessor_ ? Switch::Claim::kFollows : Switch::Claim::kNew);
   waiting_.push_back(gid);
   return true;
 }

@@ -80,6 +80,26 @@ class Port final : public verbs::SwitchPort {
   // The reverse: the VM now belongs to another host.
   void depart();
 
+  // --- The adapter moves to another shard of this host, and has a port on each meanwhile. Both are stopped.
+  // ---
+
+  struct Predecessor {
+    HostGids::PortNumber number;
+    PortCounters counters;
+  };
+  Predecessor as_predecessor() const { return {number_, counters_}; }
+  HostGids::Holder as_holder() const;
+  // This port takes the place of that one and counts on. It binds what that port holds, but the host knows
+  // only that port until its hand_over(). Called before attach().
+  void follow(const Predecessor& predecessor) {
+    predecessor_ = predecessor.number;
+    counters_ = predecessor.counters;
+  }
+  // The GIDs and addresses of this port now belong to its follower.
+  void hand_over(const HostGids::Holder& follower) { switch_.hand_over(*this, follower); }
+  // The predecessor has handed over.
+  void end_following() { predecessor_.reset(); }
+
   // While the link is down, messages from and to this port are dropped. It is up at first.
   void set_link(bool up);
 
@@ -141,8 +161,9 @@ class Port final : public verbs::SwitchPort {
   bool stopped_ = false;
   std::optional<Instant> arrived_at_;
   bool waits_ = false;
-  std::vector<verbs::Gid> waiting_;      // GIDs to bind on arrive()
-  const Transports* detours_ = nullptr;  // borrowed
+  std::vector<verbs::Gid> waiting_;                  // GIDs to bind on arrive()
+  std::optional<HostGids::PortNumber> predecessor_;  // empty: it follows no port
+  const Transports* detours_ = nullptr;              // borrowed
   verbs::PathSlot answer_slot_;
   PortCounters counters_;
 };

@@ -352,6 +352,7 @@ bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
     ++holders_.at(gid).engines;
     return true;
   }
+  if (claim == Claim::kFollows) return bind_after_predecessor(port, gid);
   if (const std::string why = reservations_.why_not(port.name(), port.identity(), gid); !why.empty()) {
     ++foreign_refused_;
     refuse(port, gid, why);
@@ -384,6 +385,17 @@ bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
   return true;
 }
 
+bool Switch::bind_after_predecessor(Port& port, const verbs::Gid& gid) {
+  const auto holder = host_.find(segment_, gid);
+  if (!holder || holder->port != port.predecessor_) {
+    refuse(port, gid, "which its port on the shard that it comes from does not hold");
+    return false;
+  }
+  holders_.try_emplace(gid, Binding{&port, false, 1});
+  changed();
+  return true;
+}
+
 void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& why) {
   if (!duplicate_log_.allow(clock_.now())) return;
   log::warn("switch: refused: port {} wants GID {}, {}", port.name(), gid.to_string(), why);
@@ -394,16 +406,26 @@ void Switch::unbind(Port& port, const verbs::Gid& gid) {
   holders_.erase(gid);
   host_.unbind(segment_, gid, port.number_);
   changed();
-  if (observer_ != nullptr) observer_->on_gid_unbound(segment_, gid);
+  if (observer_ != nullptr && !port.predecessor_) observer_->on_gid_unbound(segment_, gid);
 }
 
 void Switch::unbind_all(Port& port) {
   std::erase_if(holders_, [&](const auto& entry) {
     if (entry.second.port != &port) return false;
     host_.unbind(segment_, entry.first, port.number_);
-    if (observer_ != nullptr) observer_->on_gid_unbound(segment_, entry.first);
+    if (observer_ != nullptr && !port.predecessor_) observer_->on_gid_unbound(segment_, entry.first);
     return true;
   });
+  changed();
+}
+
+void Switch::hand_over(const Port& port, const HostGids::Holder& to) {
+  std::erase_if(holders_, [&](const auto& entry) {
+    if (entry.second.port != &port) return false;
+    host_.hand_over(segment_, entry.first, port.number_, to);
+    return true;
+  });
+  host_.hand_over_addresses(segment_, port.number_, to.port, port.identity().addresses);
   changed();
 }
 

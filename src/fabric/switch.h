@@ -147,12 +147,21 @@ class Switch {
   void look_for_lost();
   static void report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host);
 
-  enum class Claim : bool { kNew, kArrives };  // kArrives: another host held it for the same VM
+  enum class Claim : std::uint8_t {
+    kNew,
+    kArrives,  // another host held it for the same VM
+    kFollows,  // the port's predecessor holds it, on another shard of this host (Port::follow())
+  };
   // True if `port` holds `gid` afterwards. It may have held it before, for another engine.
   bool bind(Port& port, const verbs::Gid& gid, Claim claim = Claim::kNew);
+  // bind() with kFollows: only on this shard. The host's table names the predecessor until hand_over().
+  bool bind_after_predecessor(Port& port, const verbs::Gid& gid);
   // Does nothing unless the port has it bound. Each bind needs one unbind.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
+  // Another shard's port of the same adapter has the port's GIDs from now on. Both are stopped. The observer
+  // is told nothing, because the host still holds them. Allocates nothing.
+  void hand_over(const Port& port, const HostGids::Holder& to);
   // Whether the GID's VM is silent for a while only: it is moving, here or between other hosts, or is stopped
   // for that; or its host's daemon has stopped and is expected back, because the view still has a path there.
   bool is_back_soon(const verbs::Gid& gid, Instant now) const;
