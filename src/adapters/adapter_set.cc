@@ -4,10 +4,9 @@
 #include <new>
 #include <utility>
 
+#include "adapters/adapter_setup.h"
 #include "base/log.h"
 #include "device/adapter.h"
-#include "device/describe.h"
-#include "device/differing.h"
 #include "guestmem/mapped_memory.h"
 
 namespace pvrdma::adapters {
@@ -15,42 +14,6 @@ namespace {
 
 constexpr std::uint32_t kNativeLogBurst = 100;
 constexpr Duration kNativeLogInterval = std::chrono::seconds(1);
-
-AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budgets,
-                      verbs::HostAccount* account) {
-  AdapterSetup setup{.addresses = fabric::to_gids(adapter.addresses),
-                     .may_reach_natives = offers_natives(adapter.hardware_version, adapter.profile),
-                     .socket = adapter.socket,
-                     .owner = adapter.owner};
-  setup.device.name = adapter.name;
-  setup.device.mac = adapter.mac;
-  setup.device.hardware_version = adapter.hardware_version;
-  setup.device.roce = adapter.roce;
-  setup.device.profile = adapter.profile;
-  setup.device.doorbells = adapter.doorbells;
-  setup.device.mtu = adapter.mtu;
-  setup.device.budgets = budgets;
-  setup.device.host = account;
-  return setup;
-}
-
-// If the adapter has a kept client, it keeps the properties that this client was told, whatever is configured
-// now. True: they differ from the configuration.
-bool keep_to_client(AdapterSetup& setup, const GivenBack* given) {
-  if (given == nullptr || !given->record.has_client) return false;
-  state::Reader reader(given->stream);
-  skip_kept_record(reader);
-  const auto told = device::read_identity(reader);
-  if (!told) return false;  // take_back() will report why
-  const auto now = device::identity_of(setup.device);
-  const auto other = now ? device::differing(*now, *told) : now.error().message;
-  if (!other) return false;
-  device::keep_to(*told, setup.device);
-  setup.may_reach_natives = offers_natives(told->hardware_version, told->profile);
-  log::info("adapter {}: its guest keeps its earlier settings until the VM's next power-on: {}",
-            setup.device.name, *other);
-  return true;
-}
 
 void announce(const ServedAdapter& adapter) {
   const device::AdapterInfo info = adapter.adapter().info();
@@ -111,7 +74,7 @@ Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
   auto adapter = ServedAdapter::create(setup, fabric_.segment(transport::SegmentId{}), parts_, given);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
-  static_names_.push_back(config.name);
+  statics_.emplace(config.name, config);
   return {};
 }
 
@@ -182,7 +145,7 @@ NativeAccess AdapterSet::native_access(const ServedAdapter& adapter) const {
 }
 
 bool AdapterSet::is_static(const std::string& name) const {
-  return std::find(static_names_.begin(), static_names_.end(), name) != static_names_.end();
+  return statics_.contains(name);
 }
 
 // Logs whether the adapter reaches native endpoints, if its segment allows that.
@@ -317,9 +280,13 @@ Result<void> AdapterSet::make(Provided& provided) {
 void AdapterSet::remove(Provided& provided) {
   log::info("adapter {}: no longer waits at {}", provided.made.config.name, provided.adapter->socket());
   provided.adapter->end_successor();
-  on_engine_gone(provided.adapter->engine());
-  std::erase_if(adapters_, [&provided](const auto& each) { return each.get() == provided.adapter; });
+  destroy(*provided.adapter);
   provided.adapter = nullptr;
+}
+
+void AdapterSet::destroy(const ServedAdapter& adapter) {
+  on_engine_gone(adapter.engine());
+  std::erase_if(adapters_, [&adapter](const auto& each) { return each.get() == &adapter; });
 }
 
 }  // namespace pvrdma::adapters

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "adapters/adapter_trouble.h"
+#include "adapters/moving_adapter.h"
 #include "adapters/native_links.h"
 #include "adapters/power_observer.h"
 #include "adapters/served_adapter.h"
@@ -59,6 +60,22 @@ class AdapterSet final : private shard::Pollable {
   // Sets which of the cluster's adapters this host must serve.
   void set_wanted(std::vector<WantedAdapter> wanted);
 
+  // --- An adapter of the configuration moves to another shard (shard_placement.h); called from tasks of the
+  // loops ---
+
+  // On the shard that it leaves. Errors, after which nothing has changed: kNotFound; kConflict: it must stay
+  // now.
+  Result<MovingAdapter> begin_to_leave(const std::string& name);
+  // On the shard that it comes to. Errors: those of ServedAdapter's create(), start() and begin_to_come();
+  // nothing is left here.
+  Result<fabric::HostGids::Holder> begin_to_come(const MovingAdapter& moving);
+  // On the shard that it leaves: the adapter is the follower's now. Allocates nothing.
+  void hand_over(const std::string& name, const fabric::HostGids::Holder& follower);
+  // On the shard that it came to, if the shard that it leaves keeps it.
+  void turn_away(const std::string& name);
+  // On the shard where it is from now on.
+  void settle(const std::string& name);
+
   const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
   // Null: no such adapter.
   ServedAdapter* find(const std::string& name) const;
@@ -94,6 +111,7 @@ class AdapterSet final : private shard::Pollable {
   void provide(const WantedAdapter& wanted);
   Result<void> make(Provided& provided);
   void remove(Provided& provided);
+  void destroy(const ServedAdapter& adapter);
 
   fabric::Fabric& fabric_;
   shard::Loop& loop_;
@@ -105,9 +123,9 @@ class AdapterSet final : private shard::Pollable {
   const Budgets vm_budgets_;
   verbs::HostAccount* const account_;
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
-  std::vector<std::string> static_names_;
-  std::map<std::string, WantedAdapter> wanted_;  // by VM
-  std::map<std::string, Provided> provided_;     // by VM
+  std::map<std::string, control::AdapterConfig> statics_;  // the adapters of the configuration, by name
+  std::map<std::string, WantedAdapter> wanted_;            // by VM
+  std::map<std::string, Provided> provided_;               // by VM
   bool started_ = false;
   log::LogLimiter native_log_;      // limited, because VMMs decide how often they connect
   Instant due_ = Instant::never();  // when reconcile() runs next

@@ -16,7 +16,7 @@ SeatedAdapter::~SeatedAdapter() {
 // clients.
 bool SeatedAdapter::run(Instant now) {
   bool more = adapter_->run(now);
-  if (seat_->has_more() && !survives()) {
+  if (!is_suspended_ && seat_->has_more() && !survives()) {
     seat_->continue_session();
     follow();
     followed_();
@@ -26,13 +26,13 @@ bool SeatedAdapter::run(Instant now) {
 }
 
 void SeatedAdapter::on_time(Instant now) {
-  if (now >= held_until_) {
+  if (!is_suspended_ && now >= held_until_) {
     held_until_ = Instant::never();
     seat_->hold(false);
     watch();
   }
   if (now >= adapter_->next_deadline()) adapter_->on_time(now);
-  if (now >= seat_->next_deadline()) {
+  if (!is_suspended_ && now >= seat_->next_deadline()) {
     seat_->on_time(now);
     watch();
   }
@@ -69,6 +69,11 @@ void SeatedAdapter::unwatch() {
   if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));
 }
 
+void SeatedAdapter::suspend_client(bool suspended) {
+  is_suspended_ = suspended;
+  if (suspended) unwatch();
+}
+
 void SeatedAdapter::hold_if_over_rate() {
   const Instant until = adapter_->held_until();
   if (until == Instant{} || until <= clock_.now()) [[likely]]
@@ -86,7 +91,7 @@ shard::Interest SeatedAdapter::interest() const {
 // The client's socket changes when clients come and go. The interest changes when the socket does not accept
 // a reply.
 void SeatedAdapter::watch() {
-  if (adapter_->client_is_gone()) return;
+  if (is_suspended_ || adapter_->client_is_gone()) return;
   const int fd = seat_->fd();
   if (fd != watched_fd_) {
     unwatch();

@@ -50,6 +50,7 @@ class SeatedAdapter final : private shard::FdHandler {
   bool run(Instant now);
   void on_time(Instant now);
   Instant next_deadline() const {
+    if (is_suspended_) return adapter_->next_deadline();
     return std::min({adapter_->next_deadline(), seat_->next_deadline(), held_until_});
   }
 
@@ -58,6 +59,9 @@ class SeatedAdapter final : private shard::FdHandler {
   void follow();
   // Called before the socket is closed.
   void unwatch();
+  // While suspended, the client is neither read nor written, and its end is not noticed: it waits. follow()
+  // goes on with it afterwards.
+  void suspend_client(bool suspended);
 
   // As in device::Adapter. When the adapter no longer outlives its client, a client that has gone is handled.
   void outlive_client(bool outlives);
@@ -78,6 +82,7 @@ class SeatedAdapter final : private shard::FdHandler {
   vfio_user::Seat* seat_ = nullptr;  // borrowed
   int watched_fd_ = -1;              // the client's socket that the loop watches
   shard::Interest watched_for_ = shard::Interest::kRead;
+  bool is_suspended_ = false;
   Instant held_until_ =
       Instant::never();  // the client is not read until then, because of the rate; never: it is read
 };

@@ -55,13 +55,17 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
             {.mac = setup.device.mac,
              .addresses = setup.addresses,
              .may_reach_natives = setup.may_reach_natives},
-            fabric_switch) {}
+            fabric_switch),
+      is_moving_(setup.predecessor.has_value()) {
+  if (setup.predecessor) port_.follow(*setup.predecessor);
+}
 
 ServedAdapter::~ServedAdapter() {
   if (started_) parts_.loop.remove(*this);
   if (listener_watched_) parts_.loop.unwatch(server_->listen_fd());
   // An adapter that did not start may have found the folder of a VMM that runs.
   if (vmm_folder_ != nullptr && (!started_ || has_client())) vmm_folder_->leave_sockets();
+  if (is_moving_) leave();
   server_.reset();
   end_fault("the adapter is removed, or the daemon stops");
   port_.detach();
@@ -97,9 +101,11 @@ vfio_user::SeatOptions ServedAdapter::seat_options(SeatedAdapter& seated) {
 }
 
 Result<void> ServedAdapter::start() {
-  auto watched = parts_.loop.watch(server_->listen_fd(), shard::Interest::kRead, *this);
-  if (!watched) return watched;
-  listener_watched_ = true;
+  if (!is_moving_) {
+    auto watched = parts_.loop.watch(server_->listen_fd(), shard::Interest::kRead, *this);
+    if (!watched) return watched;
+    listener_watched_ = true;
+  }
   parts_.loop.add(*this);
   started_ = true;
   call_keeper();
@@ -147,6 +153,11 @@ Failure ServedAdapter::is_being_moved() const {
                           port_.name()));
 }
 
+Failure ServedAdapter::has_faults() const {
+  return fail(ErrorKind::kConflict, fmt::format("adapter {}: faults are injected: pvrdmactl fault remove {}",
+                                                port_.name(), fault_->id()));
+}
+
 Failure ServedAdapter::is_off() const {
   return fail(ErrorKind::kConflict,
               fmt::format("adapter {}: its VM is off: no VMM is connected", port_.name()));
@@ -175,11 +186,7 @@ Result<void> ServedAdapter::expect_successor() {
 Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   if (successor_ == nullptr || !server_->successor()->established())
     return fail(ENOTCONN, fmt::format("adapter {}: no other VMM is connected", port_.name()));
-  if (fault_ != nullptr) {
-    return fail(ErrorKind::kConflict,
-                fmt::format("adapter {}: faults are injected: pvrdmactl fault remove {}", port_.name(),
-                            fault_->id()));
-  }
+  if (fault_ != nullptr) return has_faults();
   device::Adapter& from = seated_->adapter();
   if (from.is_stopped()) return is_being_moved();
   device::Adapter& to = successor_->adapter();
@@ -304,7 +311,7 @@ void ServedAdapter::drop_client(const std::string& reason) {
 }
 
 void ServedAdapter::watch_listener() {
-  const bool wanted = server_->accept_again_at() == Instant::never();
+  const bool wanted = !is_moving_ && server_->accept_again_at() == Instant::never();
   if (wanted == listener_watched_) return;
   if (!wanted) parts_.loop.unwatch(server_->listen_fd());
   listener_watched_ =

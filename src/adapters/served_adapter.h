@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,8 @@ struct AdapterSetup {
   std::vector<verbs::Gid> addresses;  // the only ones it may bind besides those of its MAC; empty: any
   bool may_reach_natives = false;     // if its segment has a NativeRule
   bool is_arriving = false;           // its VM belongs to another host until arrive()
+  // It comes from another shard of this host, where it is stopped; empty: it is new.
+  std::optional<fabric::Port::Predecessor> predecessor = {};
   std::string socket;
   SocketOwner owner;  // of the socket file and of the VMM's folder beside it
 };
@@ -146,6 +149,20 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // Continues with the client of the previous process. Errors: that client has lost its adapter.
   Result<void> take_back(const GivenBack& given);
 
+  // --- The adapter moves to another shard of this host (shard_placement.h); called from tasks of the loops.
+  // Both shards have it meanwhile: it is stopped on both, and its client waits. If it is destroyed before
+  // settle(), the client does not notice. ---
+
+  // On the shard that it leaves: what the other shard makes it of. Errors, after which nothing has changed:
+  // kConflict: it must stay now, or cannot be kept.
+  Result<GivenBack> begin_to_leave(Instant now);
+  // On the other shard, after start(). Errors: the adapter cannot be made there.
+  Result<void> begin_to_come(const GivenBack& given);
+  // On the shard that it leaves, which destroys it next.
+  void hand_over(const fabric::HostGids::Holder& follower) { port_.hand_over(follower); }
+  // On the shard where it is from now on: works, and goes on with its client.
+  void settle();
+
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return seated_->adapter(); }
   const fabric::Port& port() const { return port_; }
@@ -162,6 +179,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   void note_change();
   std::string keep_client(KeptRecord& record, const AddKept& add, device::Adapter::Objects objects);
   Result<void> take_back_client(const GivenBack& given);
+  Result<void> check_record(const KeptRecord& record) const;
+  Result<void> check_may_leave() const;
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
   bool run(Instant now) override;
@@ -174,6 +193,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   void end_fault(std::string_view why);
   Failure is_off() const;
   Failure is_being_moved() const;
+  Failure has_faults() const;
   Result<std::unique_ptr<SeatedAdapter>> make_seated(const GivenBack* given = nullptr);
   vfio_user::SeatOptions seat_options(SeatedAdapter& seated);
   std::shared_ptr<ReaperQueue> open_queue();
@@ -199,6 +219,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   bool had_client_ = false;
   device::LifeColumn<device::Home> home_{device::Home::kThisHost};
   bool listener_watched_ = false;
+  bool is_moving_;  // another shard of this host has it, too
 };
 
 }  // namespace pvrdma::adapters

@@ -135,17 +135,22 @@ std::string ServedAdapter::keep_client(KeptRecord& record, const AddKept& add,
 }
 
 void ServedAdapter::leave() {
-  server_->leave();
-  vmm_folder_->leave();
+  if (server_ != nullptr) server_->leave();
+  if (vmm_folder_ != nullptr) vmm_folder_->leave();
+}
+
+Result<void> ServedAdapter::check_record(const KeptRecord& record) const {
+  if (counter_id_ != record.counter || counter_->value() != record.changes)
+    return fail(ESTALE, "it has changed since its state was recorded");
+  if (seated_->record()->doorbells() != record.doorbells)
+    return fail(EINVAL, "its doorbell memory belongs to an adapter with another configuration");
+  return {};
 }
 
 Result<void> ServedAdapter::take_back(const GivenBack& given) {
   const KeptRecord& record = given.record;
   if (!record.has_client) return {};
-  if (counter_id_ != record.counter || counter_->value() != record.changes)
-    return fail(ESTALE, "it has changed since its state was recorded");
-  if (seated_->record()->doorbells() != record.doorbells)
-    return fail(EINVAL, "its doorbell memory belongs to an adapter with another configuration");
+  if (auto valid = check_record(record); !valid) return valid;
   counter_->bump();  // the record is valid only once
   auto taken = take_back_client(given);
   if (!taken) {

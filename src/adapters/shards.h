@@ -1,11 +1,16 @@
 // Shards: the shards of this host, as other threads know them: which one serves an adapter, and questions to
 // that one or to all.
 //
-// Thread: any but a shard's. Immutable.
+// While an adapter moves from one shard to another, two shards have it, or none. So no question is asked
+// then: it waits until the move is over (Standstill).
+//
+// Thread: any but a shard's. Nobody asks while it has a Standstill itself.
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -60,12 +65,25 @@ class Shards {
   explicit Shards(std::vector<Shard> shards);
 
   const Shard& operator[](std::size_t index) const { return shards_[index]; }
+  std::size_t count() const { return shards_.size(); }
   auto begin() const { return shards_.begin(); }
   auto end() const { return shards_.end(); }
 
+  // A shard that serves an adapter. The adapter stays there while this exists.
+  class Serving {
+   public:
+    const Shard* operator->() const { return shard_; }
+
+   private:
+    friend class Shards;
+    Serving(std::shared_lock<std::shared_mutex> stays, const Shard& shard)
+        : stays_(std::move(stays)), shard_(&shard) {}
+    std::shared_lock<std::shared_mutex> stays_;
+    const Shard* shard_;
+  };
   // The shard that serves the adapter. Asks them all if there are several. A single shard is not asked, so
   // whoever asks it next learns whether it has the adapter. Errors: kNotFound; those of shard::ask().
-  Result<const Shard*> of(const std::string& adapter) const;
+  Result<Serving> of(const std::string& adapter) const;
 
   // As Shard::on(), on the shard that serves the adapter.
   template <typename Work>
@@ -79,12 +97,34 @@ class Shards {
   // As shard::ask_all(): `question` takes the shard's index.
   template <typename Question>
   auto ask_all(const Question& question, const char* what, Duration patience = kShardPatience) const {
+    const auto stays = share();
     return shard::ask_all(loops_, patience, question, what);
   }
 
+  // While it exists, no other thread asks the shards through this object. Made when all questions that were
+  // asked before have been answered; they wait at most as long as their patience.
+  class Standstill {
+   public:
+    explicit Standstill(const Shards& shards);
+    // The index of the shard that serves the adapter. Errors: as of().
+    Result<std::size_t> shard_of(const std::string& adapter) const { return shards_.find(adapter); }
+
+   private:
+    const Shards& shards_;
+    std::unique_lock<std::shared_mutex> alone_;
+  };
+
  private:
+  // The caller shares or has moving_.
+  Result<std::size_t> find(const std::string& adapter) const;
+  std::shared_lock<std::shared_mutex> share() const;
+
   const std::vector<Shard> shards_;
   std::vector<shard::Loop*> loops_;  // in the same order
+  // Had by a move, shared by each question. turn_ is held while waiting for it, so that questions that come
+  // one after the other do not keep a move waiting.
+  mutable std::mutex turn_;
+  mutable std::shared_mutex moving_;
 };
 
 }  // namespace pvrdma::adapters

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <gtest/gtest.h>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -15,17 +17,27 @@
 #include "adapters/shards.h"
 #include "base/time.h"
 #include "fabric/fabric.h"
+#include "fabric/host_gids.h"
 #include "shard/loop.h"
 #include "transport/local/local.h"
 #include "verbs/host_account.h"
 
 namespace pvrdma::adapters::test {
 
+// Refuses to let an adapter join while it has no memory.
+class LocalWithoutMemory final : public transport::Local {
+ public:
+  void join(verbs::Engine& /*engine*/) override {
+    if (has_none) throw std::bad_alloc();
+  }
+  std::atomic<bool> has_none = false;
+};
+
 class TwoShards {
  public:
   // Both are borrowed.
   explicit TwoShards(Keeping* keeping = nullptr, verbs::HostAccount* account = nullptr)
-      : sides_{Side(1, keeping, account), Side(2, keeping, account)} {}
+      : sides_{Side(1, gids_, keeping, account), Side(2, gids_, keeping, account)} {}
   ~TwoShards() {
     for (std::size_t i = 0; i < sides_.size(); ++i) stop(i);
   }
@@ -33,8 +45,11 @@ class TwoShards {
   TwoShards& operator=(const TwoShards&) = delete;
 
   const Shards& shards() const { return shards_; }
+  const fabric::HostGids& gids() const { return gids_; }
   shard::Loop& loop(std::size_t shard) { return *sides_.at(shard).loop; }
   std::thread::id thread_of(std::size_t shard) const { return sides_.at(shard).thread.get_id(); }
+  // From now on, no adapter can be made on that shard; or it can again.
+  void refuse_memory(std::size_t shard, bool refused) { sides_.at(shard).local.has_none = refused; }
   const std::string& socket(std::size_t shard) const { return sides_.at(shard).socket; }
   void stop(std::size_t shard) {
     loop(shard).stop();
@@ -43,9 +58,10 @@ class TwoShards {
 
  private:
   struct Side {
-    Side(std::uint8_t number, Keeping* keeping, verbs::HostAccount* account)
+    Side(std::uint8_t number, fabric::HostGids& gids, Keeping* keeping, verbs::HostAccount* account)
         : socket(testing::TempDir() + "two_shards_" + std::to_string(::getpid()) + "_" +
                  std::to_string(number)),
+          fabric(clock, gids, transport::ShardNumber(static_cast<std::uint16_t>(number - 1))),
           adapters(fabric, *loop, clock, nullptr, Budgets{}, account, nullptr, nullptr, keeping) {
       fabric.use(local);
       EXPECT_TRUE(adapters.add_static({"VM-" + std::to_string(number),
@@ -59,13 +75,14 @@ class TwoShards {
 
     const std::string socket;
     SteadyClock clock;
-    transport::Local local;
+    LocalWithoutMemory local;
     std::unique_ptr<shard::Loop> loop = shard::Loop::create({}, clock).value();
-    fabric::Fabric fabric{clock};
+    fabric::Fabric fabric;
     AdapterSet adapters;
     std::thread thread;
   };
 
+  fabric::HostGids gids_{2};
   std::array<Side, 2> sides_;
   const Shards shards_{{{*sides_[0].loop, sides_[0].adapters, sides_[0].fabric},
                         {*sides_[1].loop, sides_[1].adapters, sides_[1].fabric}}};

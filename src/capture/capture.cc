@@ -45,6 +45,10 @@ void Tap::remove(const Capture& capture) {
   if (captures_.empty()) port_.observe(nullptr);
 }
 
+bool Tap::is_read() const {
+  return !std::ranges::all_of(captures_, has_no_reader);
+}
+
 void Tap::on_request(verbs::Direction direction, const verbs::Request& request,
                      const guestmem::SpanList* payload, abi::Mtu mtu, Instant now) {
   Record record{.kind = Kind::kRequest, .direction = direction, .mtu = mtu, .time = now, .request = request};

@@ -49,6 +49,8 @@ class Tap final : public verbs::MessageObserver {
   // captures.
   bool add(std::shared_ptr<Capture> capture);
   void remove(const Capture& capture);
+  // Whether a capture has another holder, which reads it.
+  bool is_read() const;
 
   void on_request(verbs::Direction direction, const verbs::Request& request,
                   const guestmem::SpanList* payload, abi::Mtu mtu, Instant now) override;

@@ -1,0 +1,107 @@
+#include "adapters/shard_placement.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+#include <memory>
+#include <thread>
+
+#include "base/log.h"
+
+namespace pvrdma::adapters {
+namespace {
+
+constexpr const char* kWhat = "moving an adapter to another shard";
+// A step that must be done is asked for again, because the adapter does nothing until then. A shard that has
+// not done it after this time is stuck, and so is everything on it.
+constexpr Duration kPersistence = std::chrono::seconds(60);
+constexpr Duration kAskAgain = std::chrono::milliseconds(10);
+
+// `step` takes the shard's AdapterSet&. It may be run more than once.
+template <typename Step>
+void insist(const Shard& shard, const std::string& adapter, Step step) {
+  const Instant until = Instant::now() + kPersistence;
+  while (true) {
+    const auto done = shard::ask(
+        shard.loop, kShardPatience,
+        [&adapters = shard.adapters, step] {
+          step(adapters);
+          return true;
+        },
+        kWhat);
+    if (done) return;
+    if (Instant::now() >= until) {
+      log::error("adapter {}: stays stopped: a step of its move to another shard is not done: {}", adapter,
+                 done.error().message);
+      return;
+    }
+    std::this_thread::sleep_for(kAskAgain);
+  }
+}
+
+template <typename Step>
+auto ask(const Shard& shard, Step step) -> std::invoke_result_t<Step, AdapterSet&> {
+  auto answer = shard::ask(
+      shard.loop, kShardPatience,
+      [&adapters = shard.adapters, step = std::move(step)]() mutable { return step(adapters); }, kWhat);
+  if (!answer) return Failure(std::move(answer).error());
+  return *std::move(answer);
+}
+
+Result<Placed> move(const Shard& from, const Shard& to, const std::string& adapter) {
+  auto left = ask(from, [adapter](AdapterSet& set) { return set.begin_to_leave(adapter); });
+  if (!left) return Failure(std::move(left).error());
+  const auto moving = std::make_shared<const MovingAdapter>(*std::move(left));
+  const auto settle = [adapter](AdapterSet& set) { set.settle(adapter); };
+  const auto follower = ask(to, [moving](AdapterSet& set) { return set.begin_to_come(*moving); });
+  if (!follower) {
+    insist(from, adapter, settle);
+    return Failure(follower.error());
+  }
+  auto handed = ask(from, [adapter, follower = *follower](AdapterSet& set) -> Result<void> {
+    set.hand_over(adapter, follower);
+    return {};
+  });
+  if (!handed) {
+    insist(to, adapter, [adapter](AdapterSet& set) { set.turn_away(adapter); });
+    insist(from, adapter, settle);
+    return Failure(std::move(handed).error());
+  }
+  insist(to, adapter, settle);
+  return Placed{.pause = Instant::now() - moving->stopped_at};
+}
+
+}  // namespace
+
+Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t shard) {
+  if (shards_.count() == 1) {
+    return fail(ErrorKind::kConflict,
+                fmt::format("adapter {} has no other shard to go to: this host has one; pvrdmactl system "
+                            "shard list says why",
+                            adapter));
+  }
+  if (shard >= shards_.count()) {
+    Error error{
+        .message = fmt::format("there is no shard {}: this host has 0 to {}", shard, shards_.count() - 1),
+        .kind = ErrorKind::kInvalid};
+    error.field = "shard";
+    return Failure(std::move(error));
+  }
+  if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
+  const Shards::Standstill standstill(shards_);
+  const auto from = standstill.shard_of(adapter);
+  if (!from) return Failure(from.error());
+  const auto number = static_cast<std::uint32_t>(*from);
+  if (number == shard) return Placed{.from = shard, .to = shard};
+  auto placed = move(shards_[number], shards_[shard], adapter);
+  if (!placed) {
+    log::warn("adapter {}: stays on shard {}: {}", adapter, number, placed.error().message);
+    return placed;
+  }
+  placed->from = number;
+  placed->to = shard;
+  log::info("adapter {}: moved from shard {} to shard {}, in {} us", adapter, number, shard,
+            std::chrono::duration_cast<std::chrono::microseconds>(placed->pause).count());
+  return placed;
+}
+
+}  // namespace pvrdma::adapters
