@@ -293,7 +293,8 @@ inline constexpr auto kObject<snapshots::AdapterSnapshot> = record(
     field("driver_version", &snapshots::AdapterSnapshot::driver_version),
     field("guest_os", &snapshots::AdapterSnapshot::guest_os),
     field("trouble", &snapshots::AdapterSnapshot::trouble)
-        .noted(R"("description": "Why the guest's driver cannot work; else empty")"),
+        .noted(
+            R"("description": "Why the guest's driver cannot work, or why memory of its VM is missing; else empty")"),
     field("memory_bytes", &snapshots::AdapterSnapshot::memory_bytes),
     field("pinned_bytes", &snapshots::AdapterSnapshot::pinned_bytes)
         .noted(R"("description": "The part of memory_bytes that is registered with the host's RDMA NIC")"),

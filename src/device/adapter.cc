@@ -138,6 +138,8 @@ AdapterInfo Adapter::info() const {
     info.trouble = kNoSharedMemory;
   else if (region_defect_)
     info.trouble = fmt::format("the driver's shared region was refused: {}", describe(*region_defect_));
+  else if (!map_trouble_.empty())
+    info.trouble = fmt::format("the VMM could not share all of its guest's memory: {}", map_trouble_);
   info.dma_map_count = memory_.map_count();
   info.dma_ram_bytes = memory_.ram_bytes();
   const auto& entries = engine_.gids().entries();
@@ -283,6 +285,7 @@ void Adapter::drop_driver() {
 void Adapter::power_on(LifeEvent event) {
   drop_driver();
   region_defect_.reset();
+  map_trouble_.clear();
   registers_.reset();
   interrupts_.reset();
   pci_config_.reset();

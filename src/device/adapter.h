@@ -248,6 +248,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   AdapterState state_ = AdapterState::kDetached;
   std::optional<SharedRegion> region_;
   std::optional<RegionDefect> region_defect_;  // of the last region, if it was refused
+  std::string map_trouble_;  // why the first map of memory was refused since power-on; empty: none was
 
   LifeColumn<Work> work_{Work::kWorks};
   LifeColumn<ClientState> client_{ClientState::kNone};

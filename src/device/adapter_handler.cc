@@ -146,6 +146,7 @@ int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
   account_.set_ram(memory_.ram_bytes());
   if (!mapped) {
     log_.map_refused(mapped.error().message);
+    if (fd && map_trouble_.empty()) map_trouble_ = mapped.error().message;
     return mapped.error().code != 0 ? mapped.error().code : EINVAL;
   }
   return 0;

@@ -58,7 +58,8 @@ struct AdapterInfo {
   bool link_up = false;
   std::uint32_t driver_version = 0;  // 0 while detached
   std::string guest_os;              // empty while detached
-  std::string trouble;               // why no driver can work, or why the last one was refused; else empty
+  // Why no driver can work, why the last one was refused, or why memory is missing; else empty.
+  std::string trouble;
   std::uint64_t dma_map_count = 0;
   std::uint64_t dma_ram_bytes = 0;
   std::vector<GidInfo> gids;

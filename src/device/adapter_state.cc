@@ -113,10 +113,10 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
                           const SavedEventRings& saved_rings, const SavedDoorbells& saved_doorbells,
                           Instant now) const {
   // The following belong to this host and are not saved: the memory with its account and refusals, the
-  // client, the adapter's life, why its last region was refused, and the log.
+  // client, the adapter's life, why its last region or a map was refused, and the log.
   const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, counters, log, rates,
                pci_config, interrupts, rings, engine, doorbells, poller, commands, registers, adapter_state,
-               region, region_defect, work, client, stream, link_meanwhile] = *this;
+               region, region_defect, map_trouble, work, client, stream, link_meanwhile] = *this;
   write(writer, kIdentityRecord, identity);
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());

@@ -54,7 +54,10 @@ Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, const Fd& fd, std
     if (!readable && !writable) return refuse(EINVAL, "neither readable nor writable");
     if (!is_page_aligned(fd_offset)) return refuse(EINVAL, "the file offset must be a multiple of 4096");
     if (ram_map_count_ == kMaxRamMaps)
-      return refuse(ENOSPC, fmt::format("there are {} maps of memory already", kMaxRamMaps));
+      return refuse(ENOSPC,
+                    fmt::format("there are {} maps of memory already (boot a guest that has a virtual "
+                                "IOMMU with iommu=pt, give a virtio-mem device a larger block-size)",
+                                kMaxRamMaps));
     const int protection = (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0);
     auto mapping = HostMapping::create(fd, fd_offset, size, protection, damaged_, account_);
     if (!mapping) return Failure(std::move(mapping.error()).in(describe(iova, size)));

@@ -136,9 +136,10 @@ Finding check_hca(const Json& cluster) {
 Finding check_adapter(const Json& adapter, bool in_cluster) {
   const std::string name = text_at(adapter, "name");
   const std::string subject = "adapter " + name;
-  if (const std::string why = text_at(adapter, "trouble"); !why.empty())
-    return trouble(subject, why, right_arguments(name, in_cluster));
   const std::string state = text_at(adapter, "state");
+  // The trouble of an adapter that works says itself what to do.
+  if (const std::string why = text_at(adapter, "trouble"); !why.empty())
+    return trouble(subject, why, state == "active" ? "" : right_arguments(name, in_cluster));
   if (state == "failed") return trouble(subject, "the VMM took the guest's memory away", "restart the VM");
   if (!bool_at(adapter, "link_up"))
     return trouble(subject, "its link is down", fmt::format("pvrdmactl adapter set {} --link up", name));

@@ -140,6 +140,8 @@ TEST(DoctorAdapter, SaysItsTrouble) {
       "TROUBLE adapter VM-01: the VMM shares no memory: memory-backend-memfd,share=on -> start the VM as "
       "pvrdmactl vm qemu-args VM-01 says");
   EXPECT_EQ(check_adapter(adapter, false).mend, "start the VM with the arguments in QEMU of pvrdmad(8)");
+  adapter["state"] = "active";
+  EXPECT_EQ(check_adapter(adapter, false).mend, "") << "its QEMU has the right arguments";
 }
 
 TEST(DoctorDoorbells, CountsModes) {

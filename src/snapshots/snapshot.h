@@ -67,7 +67,7 @@ struct AdapterSnapshot {
   bool link_up = false;
   std::uint32_t driver_version = 0;  // 0: no driver
   std::string guest_os;              // empty: no driver
-  std::string trouble;               // why the guest's driver cannot work; else empty
+  std::string trouble;               // why the guest's driver cannot work, or lacks memory; else empty
   std::uint64_t memory_bytes = 0;    // of the guest, as mapped
   std::uint64_t pinned_bytes = 0;    // of it, registered with the host's RDMA NIC
   std::string pinned_trouble;        // why not all of it is, although it should

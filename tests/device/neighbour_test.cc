@@ -215,10 +215,17 @@ TEST_F(Neighbour, eight_thousand_maps_come_and_go_at_once) {
   constexpr std::uint64_t kSize = guestmem::kMaxRamMaps * kPage;
   const Fd ram(::memfd_create("ram", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(ram.get(), kSize), 0);
+  const std::string trouble =
+      "the VMM could not share all of its guest's memory: DMA map of 0x1000 bytes at 0x4000000: there are "
+      "8192 maps of memory already (boot a guest that has a virtual IOMMU with iommu=pt, give a virtio-mem "
+      "device a larger block-size)";
   RawPeer a = connect_and_agree();
   for (int round = 0; round < 2; ++round) {
     for (std::uint64_t at = 0; at < kSize; at += kPage) ASSERT_EQ(map(a, 2 * at, kPage, ram.get()), 0u) << at;
+    EXPECT_EQ(host_.info(0).trouble, round == 0 ? "" : trouble);
     EXPECT_EQ(map(a, 2 * kSize, kPage, ram.get()), static_cast<std::uint32_t>(ENOSPC));
+    EXPECT_EQ(map(a, 3 * kSize, kPage, ram.get()), static_cast<std::uint32_t>(ENOSPC));
+    EXPECT_EQ(host_.info(0).trouble, trouble) << "which names the first";
     EXPECT_EQ(host_.info(0).dma_map_count, guestmem::kMaxRamMaps);
     expect_b_served();
     a.send(message(1, Command::kDmaUnmap, bytes_of(wire::DmaUnmap{.iova = 0, .size = 2 * kSize})));
@@ -228,6 +235,9 @@ TEST_F(Neighbour, eight_thousand_maps_come_and_go_at_once) {
     EXPECT_EQ(host_.info(0).dma_map_count, 0u);
     expect_b_served();
   }
+  a.send(message(2, Command::kReset, {}));
+  ASSERT_TRUE(a.receive());
+  EXPECT_EQ(host_.info(0).trouble, "");
 }
 
 class BudgetMappings : public Neighbour {

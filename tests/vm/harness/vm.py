@@ -56,6 +56,7 @@ class VmSpec:
     rdma_device: str = DEVICE
     nic: str = "vmxnet3"
     devices: tuple[str, ...] = ()
+    kernel_arguments: tuple[str, ...] = ()
     starts_bare: bool = False
 
 
@@ -415,7 +416,7 @@ class Vm:
         clock = ("no_timer_check", "tsc=reliable")
         # The kernel's tests of its own ciphers take half a second of each boot, random addresses nearly one.
         arguments = ["console=ttyS0", "quiet", *clock, "cryptomgr.notests", "nokaslr", f"pvrdma.name={spec.name}",
-                     f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64"]
+                     f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64", *spec.kernel_arguments]
         if not spec.load_driver:
             arguments.append("pvrdma.driver=no")
         machine = "q35,aux-ram-share=on"
@@ -441,9 +442,9 @@ class Vm:
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,path={self._agent_path}",
             "-device", "virtserialport,chardev=agent,name=pvrdma.agent",
+            *spec.devices,
             *(_EMPTY_PORT if spec.starts_bare else
               slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, adapter, spec.nic)),
-            *spec.devices,
         ]
 
 
