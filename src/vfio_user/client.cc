@@ -50,8 +50,16 @@ Result<std::unique_ptr<Client>> Client::connect(const std::string& path, Duratio
                             path, std::generic_category().message(code)));
   }
   std::unique_ptr<Client> client(new Client(std::move(socket), reply_timeout, path));
-  if (auto agreed = client->negotiate(); !agreed) return Failure(std::move(agreed).error());
-  return client;
+  const auto agreed = client->negotiate();
+  if (agreed) return client;
+  const int code = agreed.error().code;
+  // A server that takes no client closes the connection at once.
+  if (code == EPIPE || code == ECONNRESET) {
+    return fail(code, fmt::format("vfio-user socket {}: the device takes no client now: a VM or another "
+                                  "program has it, or the daemon's log says why",
+                                  path));
+  }
+  return Failure(agreed.error());
 }
 
 Client::Client(Fd socket, Duration reply_timeout, const std::string& path)
