@@ -36,9 +36,10 @@ class RecordingTransport final : public transport::Transport {
     ++opened;
     slot.open<Recorder>(*this, place, traffic);
   }
-  void send_datagram(const transport::Place& place, const verbs::Datagram&, const guestmem::SpanList& payload,
+  bool send_datagram(const transport::Place& place, const verbs::Datagram&, const guestmem::SpanList& payload,
                      transport::Traffic& traffic, Instant) override {
     record({place.engine, ' ', place.host, place.segment, place.shard}, 'd', traffic, payload);
+    return !busy;
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
   bool is_stopping(transport::HostId host) const override { return stopping.contains(host); }

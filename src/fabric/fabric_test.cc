@@ -91,16 +91,21 @@ TEST_F(FabricTest, ReachesGidsOfOtherHosts) {
   verbs::Datagram datagram;
   datagram.from.gid = gid(1);
   datagram.to.gid = gid(2);
-  a.port.send_datagram(datagram, payload_, now_);
+  EXPECT_TRUE(a.port.send_datagram(datagram, payload_, now_));
   EXPECT_EQ(hosts_.deliveries,
             (std::vector<Delivery>{
                 {nullptr, 'q', kEsx2, kBlue}, {nullptr, 'r', kEsx2, kBlue}, {nullptr, 'd', kEsx2, kBlue}}));
   EXPECT_EQ(a.port.counters().sent_by(PathKind::kTcp).messages, 3U);
   EXPECT_EQ(a.port.counters().sent_by(PathKind::kLocal).messages, 0U);
+  hosts_.busy = true;
+  EXPECT_FALSE(a.port.send_datagram(datagram, payload_, now_));
 
   End foreign;
   foreign.send_request(a.port, gid(1), gid(5));
   EXPECT_EQ(a.port.counters().dropped_for(DropReason::kUnknownGid), 1U) << "another segment's GID";
+  datagram.to.gid = gid(5);
+  EXPECT_TRUE(a.port.send_datagram(datagram, payload_, now_))
+      << "it is dropped: there is nothing to wait for";
   a.port.flush(now_);
   EXPECT_EQ(hosts_.flushes, 1);
 }

@@ -156,14 +156,14 @@ void Port::answer_as_usual() {
   answer_slot_.close();
 }
 
-void Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
+bool Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
   const Switch::Found found = look_up(datagram.from.gid, datagram.to.gid);
   if (found.transport == nullptr) {
     ++counters_.dropped_for(found.dropped);
-  } else {
-    found.transport->send_datagram(found.place, datagram, payload, counters_.sent_by(found.transport->kind()),
-                                   now);
+    return true;
   }
+  return found.transport->send_datagram(found.place, datagram, payload,
+                                        counters_.sent_by(found.transport->kind()), now);
 }
 
 bool Port::spares_retries(const verbs::Gid& peer, Instant now) const {

@@ -108,7 +108,7 @@ class Port final : public verbs::SwitchPort {
   void set_detours(const Transports* detours);
 
   // verbs::SwitchPort, for the engine behind this port.
-  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+  bool send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) override;
   bool spares_retries(const verbs::Gid& peer, Instant now) const override;
   void flush(Instant now) override;

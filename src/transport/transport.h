@@ -219,8 +219,9 @@ class Transport {
                     verbs::PathSlot& slot) = 0;
 
   // `payload` holds datagram.bytes bytes and is borrowed during the call. The datagram may be lost, as on a
-  // path.
-  virtual void send_datagram(const Place& place, const verbs::Datagram& datagram,
+  // path. Returns false if there is no room for another one to that place now: Inbound::on_ready() or
+  // on_room() tells when there is.
+  virtual bool send_datagram(const Place& place, const verbs::Datagram& datagram,
                              const guestmem::SpanList& payload, Traffic& traffic, Instant now) = 0;
 
   // When stop() returns, no path of this transport reads or writes memory for the connection any more; when

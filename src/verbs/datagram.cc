@@ -7,6 +7,8 @@ namespace pvrdma::verbs {
 namespace {
 
 constexpr std::uint32_t kDatagramsPerTurn = 256;
+// How long a QP waits for room on the way of its last datagram. The next one may have another way.
+constexpr Duration kWaitMax = std::chrono::milliseconds(100);
 constexpr std::uint32_t kPrivilegedQkeyBit = 0x8000'0000;
 
 bool may_receive(abi::QpState state) {
@@ -28,6 +30,7 @@ bool may_receive(abi::QpState state) {
 
 bool DatagramService::run(QueuePair& qp, Instant now) {
   SendWindow& window = qp.send.window;
+  if (qp.state() == abi::QpState::kRts && qp.waiting_link.linked()) return false;
   for (std::uint32_t sent = 0; qp.state() == abi::QpState::kRts; ++sent) {
     if (sent == kDatagramsPerTurn || services_.share.spent()) return true;
     SendWork& work = window.staging();
@@ -42,7 +45,13 @@ bool DatagramService::run(QueuePair& qp, Instant now) {
         return false;
     }
     services_.share.spend(1, work.length);
-    send(qp, work, {window.staging_sges(), work.sge_count}, address, now);
+    const bool has_room = send(qp, work, {window.staging_sges(), work.sge_count}, address, now);
+    // The GSI QP's datagrams do not wait: one busy host would hold up the connections to all others.
+    if (!has_room && qp.identity.type == abi::QpType::kUd) {
+      services_.scheduler.wait_for_path(qp);
+      services_.scheduler.arm(qp, now + kWaitMax);
+      return false;
+    }
   }
   if (qp.state() == abi::QpState::kSqd && !qp.send.drained_reported) {
     qp.send.drained_reported = true;
@@ -53,7 +62,7 @@ bool DatagramService::run(QueuePair& qp, Instant now) {
   return false;
 }
 
-void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::Sge> sges,
+bool DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::Sge> sges,
                            const UdAddress& address, Instant now) {
   if (work.state == SendWork::State::kFailed) return fail_send(qp, work, work.status);
   if (work.length > abi::mtu_bytes(services_.limits.mtu))
@@ -97,21 +106,24 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
     observer->on_datagram(Direction::kOutbound, datagram, payload, now);
   }
   // A user process must not send to management QPs (reference 9.2).
+  bool has_room = true;
   if (datagram.to.qpn == kGsiQpn && !qp.is_kernel()) {
     ++services_.counters.ud_dropped_qkey;
   } else {
-    services_.wire.send_datagram(datagram, payload, now);
+    has_room = services_.wire.send_datagram(datagram, payload, now);
   }
   completions_.complete_send(qp, work, abi::CompletionStatus::kSuccess);
+  return has_room;
 }
 
 // An error of the send queue stops only that queue; the QP goes on receiving (IBTA vol. 1, 10.3.1).
-void DatagramService::fail_send(QueuePair& qp, const SendWork& work, abi::CompletionStatus status) {
+bool DatagramService::fail_send(QueuePair& qp, const SendWork& work, abi::CompletionStatus status) {
   ++services_.counters.local_errors;
-  if (!completions_.complete_send(qp, work, status)) return;
+  if (!completions_.complete_send(qp, work, status)) return true;
   qp.attributes.state = abi::QpState::kSqe;
   services_.events.qp_failed(qp.identity.qpn, "a datagram could not be sent: its send queue stops");
   services_.scheduler.make_ready(qp);
+  return true;
 }
 
 void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram,

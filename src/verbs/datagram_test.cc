@@ -120,6 +120,44 @@ TEST_F(DatagramTest, AnImpossibleSendIndexEndsTheQpAndNothingIsSent) {
   EXPECT_EQ(a.engine.counters().invalid_ring_indices, 1u);
 }
 
+TEST_F(DatagramTest, WaitsWhileItsWayHasNoRoom) {
+  a.wire.room = 2;
+  for (std::uint64_t id = 1; id <= 5; ++id) a.send(qp, to(id, 8));
+  EXPECT_THAT(sent(), SizeIs(2)) << "each doorbell makes the QP run, but it waits";
+  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{1}, Completion{2}));
+  a.wire.room = 1;
+  a.engine.on_path_ready();
+  a.settle();
+  EXPECT_THAT(sent(), SizeIs(1)) << "the way is full again";
+  a.wire.room = -1;
+  a.engine.on_path_ready();
+  a.settle();
+  EXPECT_THAT(sent(), SizeIs(2));
+  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{3}, Completion{4}, Completion{5}));
+}
+
+TEST_F(DatagramTest, DoesNotWaitForLong) {
+  a.wire.room = 0;
+  for (std::uint64_t id = 1; id <= 3; ++id) a.send(qp, to(id, 8));
+  EXPECT_THAT(sent(), SizeIs(1));
+  a.advance(std::chrono::milliseconds(99));
+  EXPECT_THAT(sent(), IsEmpty());
+  a.advance(std::chrono::milliseconds(1));
+  EXPECT_THAT(sent(), SizeIs(1)) << "perhaps it has another way than the one before";
+  EXPECT_EQ(a.engine.next_deadline(), a.now + std::chrono::milliseconds(100));
+}
+
+TEST_F(DatagramTest, IsDestroyedWhileItWaits) {
+  a.wire.room = 0;
+  for (std::uint64_t id = 1; id <= 3; ++id) a.send(qp, to(id, 8));
+  EXPECT_TRUE(a.to_state(qp, QpState::kErr));
+  a.settle();
+  EXPECT_THAT(a.poll(cq), SizeIs(3)) << "one was sent, and two are flushed";
+  EXPECT_TRUE(a.engine.destroy_qp(qp.handle, a.now));
+  a.advance(std::chrono::milliseconds(100));
+  EXPECT_THAT(sent(), SizeIs(1));
+}
+
 TEST_F(DatagramTest, ImmediateDataTravels) {
   SendWr wr = to(1, 8);
   wr.opcode = abi::Opcode::kSendWithImm;
@@ -335,6 +373,12 @@ class GsiTest : public DatagramTest {
  protected:
   GsiTest() : DatagramTest(0, abi::QpType::kGsi) {}
 };
+
+TEST_F(GsiTest, DoesNotWaitForRoom) {
+  a.wire.room = 0;
+  for (std::uint64_t id = 1; id <= 3; ++id) a.send(qp, to(id, 8, 1));
+  EXPECT_THAT(sent(), SizeIs(3)) << "one busy host would hold up the connections to all others";
+}
 
 TEST_F(GsiTest, ItIsQpOneAndSpeaksToItsLike) {
   EXPECT_EQ(qp.qpn, kGsiQpn);

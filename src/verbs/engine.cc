@@ -297,7 +297,7 @@ void Engine::Impl::look_for_hidden_work(Instant now) {
     if (state == abi::QpState::kRts || state == abi::QpState::kSqd) {
       const guestmem::GuestRing::Used posted = qp->send.ring.used();
       if (posted.status == guestmem::RingStatus::kOk && posted.count == 0) continue;
-      if (qp->send.window.empty()) ++counters.hidden_doorbells;
+      if (qp->send.window.empty() && !qp->waiting_link.linked()) ++counters.hidden_doorbells;
     }
     if (run_qp(*qp, now)) scheduler.make_ready(*qp);
   }
@@ -319,7 +319,11 @@ bool Engine::run(Instant now) {
 
 void Engine::on_time(Instant now) {
   while (QueuePair* qp = impl_->scheduler.take_due(now)) {
-    if (!qp->is_datagram()) impl_->requester.on_time(*qp, now);
+    if (qp->is_datagram()) {
+      impl_->datagrams.on_time(*qp);
+    } else {
+      impl_->requester.on_time(*qp, now);
+    }
   }
   impl_->mapped.watch().on_time(now);
   impl_->services.wire.flush(now);

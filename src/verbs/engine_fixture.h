@@ -38,9 +38,14 @@ class ScriptedWire final : public SwitchPort {
  public:
   ScriptedWire() : SwitchPort(generation) {}
 
-  void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) override {
-    if (peer != nullptr && !cut) return peer->on_datagram(datagram, payload, now);
-    datagrams.push_back({datagram, flatten(payload)});
+  bool send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) override {
+    if (peer != nullptr && !cut) {
+      peer->on_datagram(datagram, payload, now);
+    } else {
+      datagrams.push_back({datagram, flatten(payload)});
+    }
+    if (room > 0) --room;
+    return room != 0;
   }
   void flush(Instant) override { ++flushes; }
   bool bind_gid(const Gid&) override { return true; }
@@ -51,9 +56,9 @@ class ScriptedWire final : public SwitchPort {
   void stop_all() override { ++stopped_all; }
 
   std::atomic<std::uint64_t> generation = 1;
-  Engine* peer = nullptr;             // borrowed
-  bool cut = false;                   // with a peer: keep the messages instead of delivering them
-  int room = -1;                      // requests that it takes until it is busy; negative: no bound
+  Engine* peer = nullptr;  // borrowed
+  bool cut = false;        // with a peer: keep the messages instead of delivering them
+  int room = -1;           // requests and datagrams that it takes until it is busy; negative: no bound
   std::uint32_t bytes_at_once = ~0U;  // the longest piece that it delivers
   bool spares = false;                // what spares_retries() answers
   bool leads_somewhere = true;        // what leads_somewhere() answers for paths opened from now on

@@ -43,7 +43,7 @@ class SilentPath final : public Path {
 class SilentPort final : public SwitchPort {
  public:
   SilentPort() : SwitchPort(generation_) {}
-  void send_datagram(const Datagram&, const guestmem::SpanList&, Instant) override {}
+  bool send_datagram(const Datagram&, const guestmem::SpanList&, Instant) override { return true; }
   void flush(Instant) override {}
   bool bind_gid(const Gid& gid) override { return gid.bytes[0] != 0xee; }  // another adapter has that GID
   void unbind_gid(const Gid&) override {}

@@ -43,8 +43,10 @@ class Wire {
   // The path for an answer: the QP's own path, `usual`, or the one on which the request arrived.
   Path& answer_path(Path& usual) const { return answer_path_ == nullptr ? usual : *answer_path_; }
 
-  // Like a path's send functions, for a message without a connection.
-  virtual void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) = 0;
+  // Like a path's send functions, for a message without a connection. Returns false if the way that it took
+  // has no room for another one now: Engine::on_path_ready() tells when it has. One that is sent nevertheless
+  // may be lost.
+  virtual bool send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) = 0;
 
   // Whether answers of `peer` may be late because its VM or this one is moving to another host or is paused
   // for it, or because its host's daemon restarts. A time limit then costs no retry.

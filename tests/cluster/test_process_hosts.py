@@ -83,7 +83,8 @@ _CASES = [
     perftest("ib_read_lat", "-n 200", (2,), _IPV4),
     perftest("ib_send_lat", "-e -n 200", (2,), _IPV4),
     perftest("ib_atomic_bw", "-n 200", (8,), _IPV4),
-    perftest("ib_send_lat", "-c UD -n 200", (2,), _IPV4),  # a lane that is busy drops datagrams, so ib_send_bw would wait for ever
+    perftest("ib_send_lat", "-c UD -n 200", (2,), _IPV4),
+    perftest("ib_send_bw", "-c UD -n 5000", (1024,), _IPV4),  # its server waits for each datagram
     perftest("ib_write_bw", "-R -n 500", (65536,)),
     rping(100),
     rping(50, "{server6}"),

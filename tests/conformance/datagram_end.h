@@ -12,18 +12,20 @@ namespace pvrdma::conformance {
 // A UD QP in RTS with its memory.
 struct DatagramEnd {
   static constexpr std::uint32_t kQkey = 0x11223344;
+  static constexpr std::uint32_t kDepth = 512;
+  static constexpr std::size_t kBytes = 2048 * 1024;
 
   explicit DatagramEnd(driver::Context& context)
       : pd(test::must(driver::ProtectionDomain::create(context))),
-        send_cq(test::must(driver::CompletionQueue::create(pd->context(), 256))),
-        recv_cq(test::must(driver::CompletionQueue::create(pd->context(), 256))),
-        buffer(test::must(context.device().ram().allocate(256 * 1024))),
+        send_cq(test::must(driver::CompletionQueue::create(pd->context(), kDepth))),
+        recv_cq(test::must(driver::CompletionQueue::create(pd->context(), kDepth))),
+        buffer(test::must(context.device().ram().allocate(kBytes))),
         mr(test::must(driver::MemoryRegion::of_buffer(*pd, *buffer, abi::kAccessLocalWrite))),
         qp(test::must(driver::QueuePair::create(*pd, {.type = abi::QpType::kUd,
                                                       .send_cq = send_cq.get(),
                                                       .recv_cq = recv_cq.get(),
-                                                      .max_send_wr = 64,
-                                                      .max_recv_wr = 64}))) {
+                                                      .max_send_wr = kDepth,
+                                                      .max_recv_wr = kDepth}))) {
     test::must(qp->to_init({.qkey = kQkey}));
     test::must(qp->to_rtr());
     test::must(qp->to_rts(0));

@@ -11,11 +11,11 @@ namespace {
 constexpr std::uint32_t kGrh = 40;
 
 TEST_P(Conformance, datagrams_arrive_whole_or_not_at_all) {
-  constexpr std::uint32_t kAtATime = 32;  // in each direction
-  constexpr std::uint32_t kRounds = 6;
+  constexpr std::uint32_t kAtATime = 400;  // in each direction, more than a path has room for
+  constexpr std::uint32_t kRounds = 2;
   constexpr std::uint32_t kSlot = 2048;
-  constexpr std::uint32_t kReceives = 64;
-  constexpr std::size_t kSent = 128 * 1024;
+  constexpr std::uint32_t kReceives = DatagramEnd::kDepth;
+  constexpr std::size_t kSent = DatagramEnd::kBytes / 2;
   const auto bytes_of = [](std::uint32_t number) { return 4 + number * 29 % 1000; };
   std::array<std::unique_ptr<DatagramEnd>, 2> ends;
   const auto receive_into = [&](std::uint32_t who, std::uint64_t slot) {

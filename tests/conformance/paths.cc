@@ -181,15 +181,21 @@ class HcaPath final : public HostPath {
 
 const std::vector<PathUnderTest>& all_paths() {
   static constexpr Capabilities kLocal{.may_lose_datagrams = false};
-  static constexpr Capabilities kSiblings{.between_shards = true};
-  static constexpr Capabilities kTcp{
-      .between_hosts = true, .waits_in_kernel = true, .can_be_cut = true, .can_be_blocked = true};
+  static constexpr Capabilities kSiblings{.between_shards = true, .may_lose_datagrams = false};
+  static constexpr Capabilities kTcp{.between_hosts = true,
+                                     .waits_in_kernel = true,
+                                     .can_be_cut = true,
+                                     .can_be_blocked = true,
+                                     .may_lose_datagrams = false};
   static constexpr Capabilities kRoce{
       .between_hosts = true, .between_strangers = true, .can_be_blocked = true};
-  static constexpr Capabilities kHca{
-      .between_hosts = true, .can_be_cut = true, .can_be_blocked = true, .lends = true};
+  static constexpr Capabilities kHca{.between_hosts = true,
+                                     .can_be_cut = true,
+                                     .can_be_blocked = true,
+                                     .may_lose_datagrams = false,
+                                     .lends = true};
   static constexpr Capabilities kHcaInFault{
-      .between_hosts = true, .can_be_cut = true, .can_be_blocked = true};
+      .between_hosts = true, .can_be_cut = true, .can_be_blocked = true, .may_lose_datagrams = false};
   static constexpr Weather kBadWeather{.drop = 10, .duplicate = 10, .late = 20, .damage = 10};
   static constexpr bool kInsideFault = true;
   static const std::vector<PathUnderTest> all{

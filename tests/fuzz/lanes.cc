@@ -166,12 +166,14 @@ void LaneTransport::open(const transport::Place& place, const verbs::Connection&
   slot.open<LanePath>(lanes_of(connection.local.gid), place.segment, traffic);
 }
 
-void LaneTransport::send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+bool LaneTransport::send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
                                   const guestmem::SpanList& payload, transport::Traffic& traffic,
                                   Instant now) {
   traffic.count(payload);
-  if (FrameSocket* socket = lanes_of(datagram.from.gid).mine->dialled())
-    socket->send(place.segment, datagram, payload, now);
+  FrameSocket* const socket = lanes_of(datagram.from.gid).mine->dialled();
+  if (socket == nullptr) return true;
+  socket->send(place.segment, datagram, payload, now);
+  return socket->takes_datagrams(now);
 }
 
 bool LaneTransport::is_up(HostId) const {

@@ -135,7 +135,7 @@ class LaneTransport final : public transport::Transport {
   const transport::Counters& counters() const override { return host_.shared.counters; }
   void open(const transport::Place& place, const verbs::Connection& connection, transport::Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+  bool send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
                      const guestmem::SpanList& payload, transport::Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
   void flush(Instant now) override { transport::tcp::flush_all(host_.shared, now); }

@@ -12,7 +12,7 @@ from machine import BUILD, Machine, address_of, until
 
 PERFTESTS = [
     "ib_write_bw", "ib_write_bw -a -n 5", "ib_write_bw -b", "ib_write_bw -q 8", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat",
-    "ib_read_lat", "ib_send_lat", "ib_send_lat -e", "ib_send_lat -c UD",
+    "ib_read_lat", "ib_send_lat", "ib_send_lat -e", "ib_send_lat -c UD", "ib_send_bw -c UD -n 5000",
 ]
 
 

@@ -46,13 +46,14 @@ void HostTransport::open(const transport::Place& place, const verbs::Connection&
   slot.open<LanePath>(*this, place, connection, traffic);
 }
 
-void HostTransport::send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+bool HostTransport::send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
                                   const guestmem::SpanList& payload, transport::Traffic& traffic,
                                   Instant now) {
   ++counters_.datagrams;
   traffic.count(payload);
   network_.send_out(self_, place.host, lane_hash(datagram.from, datagram.to), place.segment, datagram,
                     payload, now);
+  return true;
 }
 
 }  // namespace pvrdma::sim

@@ -50,11 +50,12 @@ void Network::open(const transport::Place& place, const verbs::Connection& /*con
   slot.open<SimulatedPath>(*this, *place.engine, traffic);
 }
 
-void Network::send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+bool Network::send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
                             const guestmem::SpanList& payload, transport::Traffic& traffic, Instant now) {
   ++counters_.datagrams;
   traffic.count(payload);
   accept(*place.engine, datagram, payload, now);
+  return !is_busy(now);
 }
 
 std::uint32_t Network::room(std::uint32_t wanted, Instant now) {

@@ -38,7 +38,7 @@ class Network final : public transport::Transport {
   const transport::Counters& counters() const override { return counters_; }
   void open(const transport::Place& place, const verbs::Connection& connection, transport::Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+  bool send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
                      const guestmem::SpanList& payload, transport::Traffic& traffic, Instant now) override;
   bool is_up(transport::HostId /*host*/) const override { return false; }
   void flush(Instant /*now*/) override {}

@@ -128,14 +128,16 @@ void Fault::open(const Place& place, const verbs::Connection& connection, Traffi
   slot.open<FaultPath>(*this, *wrapped, traffic);
 }
 
-void Fault::send_datagram(const Place& place, const verbs::Datagram& datagram,
+bool Fault::send_datagram(const Place& place, const verbs::Datagram& datagram,
                           const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
   traffic.count(payload);
   Instant no_order{Duration::min()};
+  bool has_room = true;
   carry(place, {}, no_order, datagram, payload, now,
         [&](const verbs::Datagram& message, const guestmem::SpanList& bytes) {
-          inner_.send_datagram(place, message, bytes, unused_, now);
+          has_room = inner_.send_datagram(place, message, bytes, unused_, now);
         });
+  return has_room;
 }
 
 std::uint32_t Fault::room(Wrapped& wrapped, std::uint32_t wanted, Instant now) {
@@ -196,7 +198,7 @@ void Fault::carry(const Place& place, const verbs::Connection& connection, Insta
 
 void Fault::deliver(const fault::LateMessage& late, const guestmem::SpanList& payload, Instant now) {
   if (const auto* datagram = std::get_if<verbs::Datagram>(&late.content)) {
-    inner_.send_datagram(late.place, *datagram, payload, unused_, now);
+    static_cast<void>(inner_.send_datagram(late.place, *datagram, payload, unused_, now));
     return;
   }
   verbs::PathSlot path;

@@ -76,7 +76,7 @@ class Fault final : public Transport, public shard::Pollable {
   }
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+  bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override { return inner_.is_up(host); }
   std::string trouble(HostId host) const override { return inner_.trouble(host); }

@@ -25,9 +25,10 @@ class Recorder final : public Transport {
   void open(const Place& place, const verbs::Connection&, Traffic&, verbs::PathSlot& slot) override {
     slot.open<RecorderPath>(*this, place.host);
   }
-  void send_datagram(const Place& place, const verbs::Datagram&, const guestmem::SpanList& payload, Traffic&,
+  bool send_datagram(const Place& place, const verbs::Datagram&, const guestmem::SpanList& payload, Traffic&,
                      Instant) override {
     messages.push_back("datagram: " + text(payload) + to(place.host));
+    return room_max != 0;
   }
   bool is_up(HostId host) const override { return host == HostId(2); }
   void flush(Instant) override { ++flushes; }
@@ -107,9 +108,9 @@ class FaultTest : public testing::Test {
     const auto count = static_cast<std::uint32_t>(bytes.size());
     path.send_response({.number = verbs::MessageNumber(number), .bytes = count}, spans(bytes), now_);
   }
-  void datagram(Fault& fault, const std::string& bytes) {
-    fault.send_datagram({.host = kHost}, {.bytes = static_cast<std::uint32_t>(bytes.size())}, spans(bytes),
-                        traffic_, now_);
+  bool datagram(Fault& fault, const std::string& bytes) {
+    return fault.send_datagram({.host = kHost}, {.bytes = static_cast<std::uint32_t>(bytes.size())},
+                               spans(bytes), traffic_, now_);
   }
   // The bytes in two pieces. Valid until the next call.
   const guestmem::SpanList& spans(const std::string& bytes) {
@@ -155,7 +156,7 @@ TEST_F(FaultTest, WithAllFaultsOffEverythingPassesAtOnce) {
   EXPECT_EQ(path.room(5, now_), 3U);
   request(path, 1, "abc");
   response(path, 2, "de");
-  datagram(fault_, "fgh");
+  EXPECT_TRUE(datagram(fault_, "fgh"));
   EXPECT_EQ(inner_.messages, (Strings{"request 1: abc to 2", "response 2: de to 2", "datagram: fgh to 2"}));
   EXPECT_EQ(traffic_.messages, 3U);
   EXPECT_EQ(traffic_.payload_bytes, 8U);
@@ -164,6 +165,8 @@ TEST_F(FaultTest, WithAllFaultsOffEverythingPassesAtOnce) {
   EXPECT_TRUE(fault_.is_up(kHost));
   fault_.flush(now_);
   EXPECT_EQ(inner_.flushes, 1);
+  inner_.room_max = 0;
+  EXPECT_FALSE(datagram(fault_, "ijk")) << "the sender waits, as without the decorator";
 }
 
 TEST_F(FaultTest, Drops) {
@@ -171,7 +174,7 @@ TEST_F(FaultTest, Drops) {
   fault_.configure({.drop_ppm = 1'000'000});
   request(path, 1, "abc");
   response(path, 1, "");
-  datagram(fault_, "x");
+  EXPECT_TRUE(datagram(fault_, "x"));
   EXPECT_EQ(inner_.messages, Strings{});
   EXPECT_EQ(fault_.faults().dropped, 3U);
   EXPECT_EQ(traffic_.messages, 3U) << "they were sent";

@@ -196,12 +196,13 @@ void Hca::open(const Place& place, const verbs::Connection& /*connection*/, Traf
                      place.segment, traffic);
 }
 
-void Hca::send_datagram(const Place& place, const verbs::Datagram& datagram,
+bool Hca::send_datagram(const Place& place, const verbs::Datagram& datagram,
                         const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
   traffic.count(payload);
   Pipe* const pipe = impl_->pipes(place.host).requests();
   if (pipe == nullptr || !pipe->send(place.segment, datagram, payload, now))
     ++impl_->shared.errors.datagrams_dropped;
+  return pipe == nullptr || pipe->broken() || pipe->room(1) != 0;
 }
 
 bool Hca::is_up(HostId host) const {

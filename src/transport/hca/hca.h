@@ -121,7 +121,7 @@ class Hca final : public Transport {
   const Counters& counters() const override;
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+  bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
   std::string trouble(HostId host) const override;

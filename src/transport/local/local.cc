@@ -40,12 +40,13 @@ void Local::open(const Place& place, const verbs::Connection& /*connection*/, Tr
   slot.open<LocalPath>(*place.engine, counters_, traffic);
 }
 
-void Local::send_datagram(const Place& place, const verbs::Datagram& datagram,
+bool Local::send_datagram(const Place& place, const verbs::Datagram& datagram,
                           const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
   ++counters_.datagrams;
   counters_.payload_bytes += payload.bytes();
   traffic.count(payload);
   place.engine->on_datagram(datagram, payload, now);
+  return true;
 }
 
 }  // namespace pvrdma::transport

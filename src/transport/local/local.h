@@ -24,7 +24,7 @@ class Local : public Transport {
   // `place.engine` is borrowed. The path must not be used after it ends.
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+  bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId /*host*/) const override { return false; }
   void flush(Instant /*now*/) override {}

@@ -317,12 +317,13 @@ void Roce::note_mtu(const Place& place, const verbs::Connection& connection, con
   }
 }
 
-void Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
+bool Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
                          const guestmem::SpanList& payload, Traffic& traffic, Instant /*now*/) {
   ++counters_.datagrams;
   counters_.payload_bytes += payload.bytes();
   traffic.count(payload);
   find(place.segment)->send(datagram, place, payload);
+  return true;  // the link reports only to connections when it has room
 }
 
 void Roce::flush(Instant now) {

@@ -85,7 +85,7 @@ class Roce final : public Transport, public shard::Pollable {
   const Counters& counters() const override { return counters_; }
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+  bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId /*host*/) const override { return false; }
   bool leaves(SegmentId segment) const override { return find(segment) != nullptr; }

@@ -235,7 +235,7 @@ void Siblings::open(const Place& place, const verbs::Connection& connection, Tra
   slot.open<SiblingPath>(core_, place, share, traffic);
 }
 
-void Siblings::send_datagram(const Place& place, const verbs::Datagram& datagram,
+bool Siblings::send_datagram(const Place& place, const verbs::Datagram& datagram,
                              const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
   if (place.engine != nullptr) return Local::send_datagram(place, datagram, payload, traffic, now);
   ++core_->counters.datagrams;
@@ -244,7 +244,7 @@ void Siblings::send_datagram(const Place& place, const verbs::Datagram& datagram
   const auto known = core_->shares.find(place.sender);
   if (known == core_->shares.end() || payload.bytes() > kCopyBytesMax) {
     ++core_->lost;
-    return;
+    return true;
   }
   const std::size_t index = core_->index_of(place.shard);
   AdapterShare& share = known->second[index];
@@ -252,6 +252,7 @@ void Siblings::send_datagram(const Place& place, const verbs::Datagram& datagram
   if (!requests.has_room_for_datagram(share) ||
       !requests.send(datagram, place.segment, {share, nullptr, datagram.from.qpn}, payload))
     ++core_->lost;
+  return requests.has_room(share);
 }
 
 void Siblings::stop(SegmentId segment, const verbs::Connection& connection) {

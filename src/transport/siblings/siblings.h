@@ -42,7 +42,7 @@ class Siblings final : public Local, public shard::Pollable, private shard::FdHa
   void join(verbs::Engine& engine) override;
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+  bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   void stop(SegmentId segment, const verbs::Connection& connection) override;
   void stop_all(const verbs::Engine& engine) override;

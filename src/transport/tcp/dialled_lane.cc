@@ -41,6 +41,10 @@ bool DialledLane::has_room(std::uint32_t payload_bytes) const {
   return is_up() && socket_->has_room(payload_bytes);
 }
 
+bool DialledLane::takes_datagrams(Instant now) const {
+  return !is_up() || socket_->takes_datagrams(now);
+}
+
 void DialledLane::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
                        Instant now) {
   if (is_up()) socket_->send(segment, request, payload, now);

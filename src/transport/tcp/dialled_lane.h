@@ -46,6 +46,8 @@ class DialledLane final : private FrameSocket::User {
   // Whether a request with a payload of this size may be sent now. If not, News::ready follows.
   bool has_room(std::uint32_t payload_bytes) const;
   void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
+  // Whether a datagram may be sent without waiting. If not, News::ready follows.
+  bool takes_datagrams(Instant now) const;
   // False: the datagram was dropped.
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);

@@ -269,10 +269,14 @@ bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const
   return true;
 }
 
+bool FrameSocket::takes_datagrams(Instant now) {
+  return has_room(0) || now >= last_sent_ + kStallTime;
+}
+
 bool FrameSocket::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                        Instant now) {
   PVRDMA_CHECK(payload.bytes() == wire::payload_bytes(datagram), "a datagram comes with its payload");
-  const std::size_t bound = datagram.to.qpn == verbs::kGsiQpn ? kGsiBytesMax : kBusyBytes;
+  const std::size_t bound = datagram.to.qpn == verbs::kGsiQpn ? kGsiBytesMax : kDatagramBytesMax;
   if (output_.unsent() > bound) return false;
   wire::Head buffer;
   const auto head = wire::encode(next_send_, segment, datagram, buffer);

@@ -40,6 +40,10 @@ inline constexpr Duration kPingPause = std::chrono::seconds(1);
 inline constexpr Duration kQuietTime = std::chrono::milliseconds(1250);
 inline constexpr Duration kSilenceMax = std::chrono::seconds(3);
 inline constexpr std::size_t kBusyBytes = 64 * 1024;  // unsent bytes above which no request is sent
+// Senders of datagrams wait when a lane is busy. Each may have sent one more, and up to this many unsent
+// bytes none of those is lost.
+inline constexpr std::size_t kDatagramBytesMax = 512 * 1024;
+inline constexpr Duration kStallTime = std::chrono::milliseconds(100);
 // Unsent bytes above which not even connection management is sent.
 inline constexpr std::size_t kGsiBytesMax = 1024 * 1024;
 // Unsent bytes of responses above which no request is read.
@@ -112,6 +116,9 @@ class FrameSocket final : private shard::FdHandler {
   // False: it was dropped, because too many bytes are unsent.
   bool send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
             Instant now);
+  // Whether a datagram may be sent without waiting. If not, on_drained() follows. A peer that has taken
+  // nothing for kStallTime is not waited for: that would hold up the sender's datagrams to other hosts.
+  bool takes_datagrams(Instant now);
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);
   void flush(Instant now);

@@ -103,9 +103,11 @@ void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Respons
   if (!sent) ++shared_.errors.responses_dropped;
 }
 
-void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
+bool HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
                      const guestmem::SpanList& payload, Instant now) {
-  if (!dialled(hash).send(segment, datagram, payload, now)) ++shared_.errors.datagrams_dropped;
+  DialledLane& lane = dialled(hash);
+  if (!lane.send(segment, datagram, payload, now)) ++shared_.errors.datagrams_dropped;
+  return lane.takes_datagrams(now);
 }
 
 void HostLanes::turn(Instant now) {

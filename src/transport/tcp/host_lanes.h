@@ -51,7 +51,8 @@ class HostLanes {
   DialledLane& dialled(std::uint64_t hash) const { return *dialled_[hash % dialled_.size()]; }
   void send(std::uint64_t hash, SegmentId segment, const verbs::Response& response,
             const guestmem::SpanList& payload, Instant now);
-  void send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
+  // Returns false if the lane is full now: Inbound::on_ready() follows.
+  bool send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
             const guestmem::SpanList& payload, Instant now);
 
   void turn(Instant now);

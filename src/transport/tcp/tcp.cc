@@ -214,10 +214,10 @@ void Tcp::open(const Place& place, const verbs::Connection& connection, Traffic&
   slot.open<TcpPath>(impl_->lanes(place.host), place.segment, connection, traffic);
 }
 
-void Tcp::send_datagram(const Place& place, const verbs::Datagram& datagram,
+bool Tcp::send_datagram(const Place& place, const verbs::Datagram& datagram,
                         const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
   traffic.count(payload);
-  impl_->lanes(place.host)
+  return impl_->lanes(place.host)
       .send(tcp::lane_hash(datagram.from, datagram.to), place.segment, datagram, payload, now);
 }
 

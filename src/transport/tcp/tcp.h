@@ -101,7 +101,7 @@ class Tcp final : public Transport {
   const Counters& counters() const override;
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
-  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+  bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
   bool is_stopping(HostId host) const override;

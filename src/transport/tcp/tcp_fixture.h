@@ -175,8 +175,9 @@ class Host final : public Inbound {
   void send(HostId to, const verbs::Response& response, const guestmem::SpanList& payload) {
     path(to, response.from, response.to).send_response(response, payload, world_.clock().now());
   }
-  void send(HostId to, const verbs::Datagram& datagram, const guestmem::SpanList& payload) {
-    tcp_->send_datagram(place(to), datagram, payload, traffic, world_.clock().now());
+  // False: there is no room for another one.
+  bool send(HostId to, const verbs::Datagram& datagram, const guestmem::SpanList& payload) {
+    return tcp_->send_datagram(place(to), datagram, payload, traffic, world_.clock().now());
   }
   const TcpPeerState* state(HostId of) {
     const auto peer = std::ranges::find(settings_.peers, of, &TcpPeer::id);

@@ -151,6 +151,8 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
       a_.post(a_write(HostId(9), 1, i, i % 3 == 0 ? 1500 : 150'000));
     EXPECT_GT(a_.busy, 0U);
     EXPECT_GT(a_.waiting(), 20U);
+    const verbs::Datagram datagram{.from = endpoint(1, 5), .to = endpoint(9, 5)};
+    EXPECT_FALSE(a_.send(HostId(9), datagram, {})) << "its sender waits, until the lane drains";
   });
   const std::uint64_t taken = world_.on_shard([&] { return a_.tcp().counters().requests; });
   const int ready = world_.on_shard([&] { return a_.ready; });
@@ -158,13 +160,15 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
   EXPECT_EQ(world_.on_shard([&] { return a_.tcp().counters().requests; }), taken);
   EXPECT_EQ(world_.on_shard([&] { return a_.ready; }), ready);
 
-  // Datagrams do not wait for room. Those of connection management do, up to a bound.
+  // Datagrams are taken up to a bound, and those of connection management up to a higher one. Their senders
+  // are asked to wait, but not for a peer that has taken nothing for a while.
   world_.on_shard([&] {
     const Bytes data(4096);
     const Scattered payload(data, 1);
     verbs::Datagram datagram{
         .from = endpoint(1, 5), .to = endpoint(9, 5), .bytes = 4096, .roce = RoceVersion::kV2};
-    while (a_.tcp().errors().datagrams_dropped == 0) a_.send(HostId(9), datagram, payload.spans());
+    while (a_.tcp().errors().datagrams_dropped == 0)
+      EXPECT_TRUE(a_.send(HostId(9), datagram, payload.spans()));
     std::uint32_t gsi_from = 1;
     while (lane_hash(endpoint(1, gsi_from), endpoint(9, 1)) % 2 != lane) ++gsi_from;
     datagram.from = endpoint(1, gsi_from);
