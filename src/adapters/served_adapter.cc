@@ -40,9 +40,14 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
   // Made after the socket: the daemon that could bind the socket owns the folder, too.
-  auto folder = vmm::VmmFolder::make(vmm::monitors_beside(setup.socket).folder, setup.owner);
-  if (!folder) return Failure(std::move(folder).error());
-  served->vmm_folder_ = *std::move(folder);
+  std::string path = vmm::monitors_beside(setup.socket).folder;
+  if (setup.predecessor) {
+    served->vmm_folder_ = vmm::VmmFolder::take_over(std::move(path));
+  } else {
+    auto folder = vmm::VmmFolder::make(std::move(path), setup.owner);
+    if (!folder) return Failure(std::move(folder).error());
+    served->vmm_folder_ = *std::move(folder);
+  }
   served->seated_->sit(served->server_->seat());
   return served;
 }

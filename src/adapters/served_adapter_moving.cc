@@ -19,6 +19,7 @@ Result<void> ServedAdapter::check_may_leave() const {
   if (adapter.is_stopped() || adapter.outlives_client() || home_ != device::Home::kThisHost)
     return is_being_moved();
   if (fault_ != nullptr) return has_faults();
+  if (has_client() && !seated_->seat().established()) return wait("its VMM connects");
   if (tap_.is_read()) return wait("a capture is under way");
   if (adapter.memory().log_state() != guestmem::LogState::kOff)
     return wait("the pages that it writes are logged");

@@ -118,6 +118,10 @@ Result<std::unique_ptr<VmmFolder>> VmmFolder::make(std::string path, const Socke
                           name, text_of(code)));
 }
 
+std::unique_ptr<VmmFolder> VmmFolder::take_over(std::string path) {
+  return std::unique_ptr<VmmFolder>(new VmmFolder(std::move(path)));
+}
+
 VmmFolder::~VmmFolder() {
   if (end_ == End::kLeavesSockets) ::unlinkat(AT_FDCWD, path_.c_str(), AT_REMOVEDIR);
   if (end_ != End::kRemoves) return;

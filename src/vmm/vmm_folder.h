@@ -30,13 +30,17 @@ class VmmFolder {
   // removed, is in the way; EPERM: this process may not give the folder away; mkdir's errno.
   static Result<std::unique_ptr<VmmFolder>> make(std::string path, const SocketOwner& owner);
 
+  // The folder that another object of this process has made, which leave()s it to this one. Makes no system
+  // call.
+  static std::unique_ptr<VmmFolder> take_over(std::string path);
+
   ~VmmFolder();
   VmmFolder(const VmmFolder&) = delete;
   VmmFolder& operator=(const VmmFolder&) = delete;
 
   // The VMM goes on: its sockets stay, and the folder, unless it has none.
   void leave_sockets() { end_ = End::kLeavesSockets; }
-  // The next process will use the folder.
+  // The next process, or the object that has taken it over, will use the folder.
   void leave() { end_ = End::kLeaves; }
 
  private:
