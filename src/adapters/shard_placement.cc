@@ -75,8 +75,8 @@ Result<Placed> move(const Shard& from, const Shard& to, const std::string& adapt
 Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t shard) {
   if (shards_.count() == 1) {
     return fail(ErrorKind::kConflict,
-                fmt::format("adapter {} has no other shard to go to: this host has one; pvrdmactl system "
-                            "shard list says why",
+                fmt::format("adapter {} has no other shard to go to: this host has one; pvrdmactl --json "
+                            "system shard list says why",
                             adapter));
   }
   if (shard >= shards_.count()) {

@@ -162,7 +162,8 @@ TEST_F(ShardPlacementTest, WhatDoesNotExistIsSaid) {
   const Shards one({two_.shards()[0]});
   EXPECT_EQ(
       ShardPlacement(one, [](const std::string&) { return Result<void>(); }).place("VM-1", 0).error().message,
-      "adapter VM-1 has no other shard to go to: this host has one; pvrdmactl system shard list says why");
+      "adapter VM-1 has no other shard to go to: this host has one; pvrdmactl --json system shard list says "
+      "why");
 }
 
 TEST_F(ShardPlacementTest, AnAdapterThatIsInUseElsewhereStays) {

@@ -102,6 +102,14 @@ struct FakeLinks final : adapters::Links {
   adapters::Link link = adapters::Link::kUp;
 };
 
+struct FakePlacement final : adapters::Placement {
+  Result<adapters::Placed> place(const std::string& adapter, std::uint32_t shard) override {
+    if (adapter != "VM-01") return Failure(no_such("adapter", adapter, "adapter"));
+    if (shard == 7) return fail(ErrorKind::kConflict, "adapter VM-01 stays on its shard");
+    return adapters::Placed{.from = 0, .to = shard, .pause = std::chrono::microseconds(1234)};
+  }
+};
+
 struct FakeCaptures final : adapters::Captures {
   Result<std::unique_ptr<ByteStream>> start(const adapters::CaptureWish& wish) override {
     if (wish.adapter != "VM-01") return fail(ErrorKind::kNotFound, "there is no adapter " + wish.adapter);
@@ -218,6 +226,7 @@ struct FakeHost {
   FakeFaults faults;
   FakeUpgrades upgrades;
   FakeCheckpoints checkpoints;
+  FakePlacement placement;
   FakeHcaChecker hca_checker;
   FakeMotions motions;
   HostReads reads{nullptr, HostProof::kNone};
@@ -230,6 +239,7 @@ struct FakeHost {
             .faults = faults,
             .upgrades = upgrades,
             .checkpoints = checkpoints,
+            .placement = placement,
             .hca_checker = hca_checker,
             .plane = plane,
             .motions = plane != nullptr ? &motions : nullptr,

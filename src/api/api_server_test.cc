@@ -126,6 +126,23 @@ TEST_F(ApiServerTest, TakesALinkDownAndUp) {
   EXPECT_EQ(host_.links.link, adapters::Link::kUp);
 }
 
+TEST_F(ApiServerTest, MovesAnAdapterToAnotherShard) {
+  const auto move = [this](const std::string& adapter, const std::string& body) {
+    return client().Put("/v1/adapters/" + adapter + "/shard", body, "application/json");
+  };
+  const auto moved = move("VM-01", R"({"shard": 1})");
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->status, 200);
+  EXPECT_EQ(moved->body, "{\"from\":0,\"to\":1,\"pause_us\":1234}\n");
+  const auto refused = move("VM-01", R"({"shard": 7})");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 409);
+  EXPECT_EQ(refused->body, "{\"error\":\"adapter VM-01 stays on its shard\"}\n");
+  for (const char* body : {"", "{}", R"({"shard": -1})", R"({"shard": "1"})", R"({"shard": 1, "x": 1})"})
+    EXPECT_EQ(move("VM-01", body)->status, 400) << body;
+  EXPECT_EQ(move("VM-09", R"({"shard": 1})")->status, 404);
+}
+
 TEST_F(ApiServerTest, RefusesALinkThatIsNoLink) {
   for (const char* body : {"", "up", "{}", "{\"up\": 1}", "{\"up\": false, \"x\": 1}", "[false]"}) {
     const auto answer = client().Put("/v1/adapters/VM-01/link", body, "application/json");

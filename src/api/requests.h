@@ -56,6 +56,10 @@ struct LinkBody {
   bool up = false;
 };
 
+struct ShardBody {
+  std::uint32_t shard = 0;
+};
+
 struct NewVmk {
   std::string name;
   std::string address;
@@ -159,6 +163,10 @@ inline constexpr auto kObject<api::Nothing> = request("Nothing");
 
 template <>
 inline constexpr auto kObject<api::LinkBody> = request("Link", field("up", &api::LinkBody::up).required());
+
+template <>
+inline constexpr auto kObject<api::ShardBody> = request("AdapterShard",
+                                                        field("shard", &api::ShardBody::shard).required());
 
 template <>
 inline constexpr auto kObject<transport::HcaCheckWish> =

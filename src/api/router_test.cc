@@ -166,6 +166,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/adapters",
     "GET /v1/adapters/{adapter}",
     "PUT /v1/adapters/{adapter}/link",
+    "PUT /v1/adapters/{adapter}/shard",
     "POST /v1/adapters/{adapter}/upgrade-vmm",
     "POST /v1/adapters/{adapter}/checkpoint",
     "POST /v1/adapters/{adapter}/checkpoint/finish",

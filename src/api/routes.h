@@ -11,6 +11,7 @@
 #include "adapters/captures.h"
 #include "adapters/faults.h"
 #include "adapters/links.h"
+#include "adapters/placement.h"
 #include "api/configuration.h"
 #include "api/router.h"
 #include "base/event_ring.h"
@@ -39,6 +40,7 @@ struct ApiParts {
   adapters::Faults& faults;
   motion::UpgradeService& upgrades;
   motion::CheckpointService& checkpoints;
+  adapters::Placement& placement;
   transport::HcaChecker& hca_checker;
   // All null: the daemon is not a member of a cluster.
   control::Plane* plane = nullptr;

@@ -1,4 +1,5 @@
-// "/v1/shards": the threads that serve this host's adapters, and what each of them has done.
+// "/v1/shards": the threads that serve this host's adapters, and what each of them has done. An adapter's
+// shard can be changed.
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,13 @@ inline constexpr auto kObject<api::ShardsAnswer> =
            field("why_one", &api::ShardsAnswer::why_one)
                .noted(R"("description": "Why the host has one shard; empty: it has several")"));
 
+template <>
+inline constexpr auto kObject<adapters::Placed> = record(
+    "PlacedAdapter", field("from", &adapters::Placed::from),
+    field("to", &adapters::Placed::to).noted(R"("description": "Equal to \"from\": it was there already")"),
+    field("pause_us", &adapters::Placed::pause, MicrosecondsRule{})
+        .noted(R"("description": "For so long the adapter did nothing")"));
+
 }  // namespace pvrdma::schema
 
 namespace pvrdma::api {
@@ -47,6 +55,15 @@ void add_shard_route(Router& router, const ApiParts& parts) {
                 auto snapshot = source.take_snapshot(snapshots::SnapshotDetail::kAdapters);
                 return snapshot ? ok(text_of(ShardsAnswer{std::move(snapshot->shards), why_one}))
                                 : refuse(snapshot.error());
+              }});
+  router.add({"PUT", "/v1/adapters/{adapter}/shard",
+              "Moves an adapter to another shard of this host; its guest and its peers see a pause",
+              schema_for<ShardBody>, schema_for<adapters::Placed>,
+              [&placement = parts.placement](const Call& call) {
+                const auto body = body_of<ShardBody>(call);
+                if (!body) return refuse(body.error());
+                const auto placed = placement.place(call.names[0], body->shard);
+                return placed ? ok(text_of(*placed)) : refuse(placed.error());
               }});
 }
 

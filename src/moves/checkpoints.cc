@@ -191,15 +191,23 @@ Result<motion::CheckpointWish> Checkpoints::complete(const motion::CheckpointWis
   return complete;
 }
 
+Result<void> Checkpoints::check_none_locked(const std::string& adapter) const {
+  if (!runs_.contains(adapter)) return {};
+  return fail(ErrorKind::kConflict, fmt::format("adapter {}: a checkpoint of its VM is under way", adapter));
+}
+
+Result<void> Checkpoints::check_none(const std::string& adapter) {
+  const std::lock_guard lock(mutex_);
+  return check_none_locked(adapter);
+}
+
 Result<std::unique_ptr<ByteStream>> Checkpoints::start(const motion::CheckpointWish& wish) {
   auto complete_wish = complete(wish);
   if (!complete_wish) return Failure(std::move(complete_wish).error());
   const std::string& adapter = wish.adapter;
   auto run = std::make_shared<Run>(*std::move(complete_wish), side_, patience_);
   const std::lock_guard lock(mutex_);
-  if (runs_.contains(adapter))
-    return fail(ErrorKind::kConflict,
-                fmt::format("adapter {}: a checkpoint of its VM is under way", adapter));
+  if (auto none = check_none_locked(adapter); !none) return Failure(std::move(none).error());
   if (runs_.size() >= kMax)
     return fail(ErrorKind::kConflict,
                 fmt::format("{} checkpoints are under way: wait until one is over", runs_.size()));

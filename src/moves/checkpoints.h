@@ -43,6 +43,9 @@ class Checkpoints final : public motion::CheckpointService {
   Result<motion::RestoreReport> restore(const motion::CheckpointWish& wish, std::string_view state) override;
   std::string print_state(std::string_view state) override;
 
+  // kConflict: a checkpoint of the adapter's VM is under way.
+  Result<void> check_none(const std::string& adapter);
+
   // The daemon ends: a restore stops waiting for its QEMU, and no checkpoint starts.
   void interrupt() { jobs_.interrupt(); }
 
@@ -50,6 +53,8 @@ class Checkpoints final : public motion::CheckpointService {
   class Run;
   class Stream;
 
+  // The caller holds the mutex.
+  Result<void> check_none_locked(const std::string& adapter) const;
   // Returns `wish` with the monitor filled in. kConflict: the VM is on its way.
   Result<motion::CheckpointWish> complete(const motion::CheckpointWish& wish);
 

@@ -163,6 +163,8 @@ TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
   std::vector<std::unique_ptr<ByteStream>> streams;
   streams.push_back(checkpoints.start(wish()).value());
   EXPECT_EQ(checkpoints.start(wish()).error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(checkpoints.check_none(wish().adapter).error().kind, ErrorKind::kConflict);
+  EXPECT_TRUE(checkpoints.check_none("VM-11"));
   for (std::size_t i = 1; i < Checkpoints::kMax; ++i)
     streams.push_back(checkpoints.start(wish_of_other("VM-1" + std::to_string(i))).value());
   const auto one_more = wish_of_other("VM-02");

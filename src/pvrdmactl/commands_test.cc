@@ -8,7 +8,15 @@
 namespace pvrdma::ctl {
 namespace {
 
-// --- system shard ---
+// --- system shard, adapter shard ---
+
+TEST(ShardCommands, AnAdapterIsMovedAndThePauseShown) {
+  EXPECT_EQ(asked("adapter shard set VM-01 --shard 1"), R"(PUT /v1/adapters/VM-01/shard {"shard":1})");
+  EXPECT_EQ(shown("adapter shard set VM-01 --shard 1", R"({"from":0,"to":1,"pause_us":1234})"),
+            "It moved from shard 0 to shard 1, and was paused for 1.2 ms.\n");
+  EXPECT_EQ(shown("adapter shard set VM-01 --shard 1", R"({"from":1,"to":1,"pause_us":0})"),
+            "It is on shard 1 already.\n");
+}
 
 TEST(ShardCommands, AskAndShow) {
   EXPECT_EQ(asked("system shard list"), "GET /v1/shards");

@@ -1,4 +1,5 @@
-// "system shard list": the threads of the daemon that serve the adapters. esxcli has no such command.
+// "system shard list" and "adapter shard set": the threads of the daemon that serve the adapters. esxcli has
+// no such commands.
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -39,15 +40,35 @@ Table shard_list(const Json& answer) {
   return table;
 }
 
+std::string placed_text(const Json& answer) {
+  const std::uint64_t from = number_at(answer, "from");
+  const std::uint64_t to = number_at(answer, "to");
+  if (from == to) return fmt::format("It is on shard {} already.\n", to);
+  return fmt::format("It moved from shard {} to shard {}, and was paused for {}.\n", from, to,
+                     milliseconds_at(answer, "pause_us"));
+}
+
 }  // namespace
 
 Section shard_commands() {
-  return {.namespaces = {{"system shard", "threads that serve the adapters"}},
+  return {.namespaces = {{"system shard", "threads that serve the adapters"},
+                         {"adapter shard", "the thread that serves an adapter"}},
           .commands = {{.words = "system shard list",
                         .help = "list the threads that serve this host's adapters",
                         .arguments = {other_host()},
                         .path = "/v1/shards",
-                        .table = shard_list}}};
+                        .table = shard_list},
+                       {.words = "adapter shard set",
+                        .help = "move an adapter to another thread, while its VM runs",
+                        .arguments = {named("NAME", "the adapter", Names::kAdapters),
+                                      {.name = "shard",
+                                       .kind = Kind::kNumber,
+                                       .help = "the thread's number, as system shard list shows it",
+                                       .required = true,
+                                       .member = "/shard"}},
+                        .method = Method::kPut,
+                        .path = "/v1/adapters/{NAME}/shard",
+                        .text = placed_text}}};
 }
 
 }  // namespace pvrdma::ctl

@@ -153,8 +153,7 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
   account_ = std::make_unique<verbs::HostAccount>(config.budgets.total);
   std::vector<adapters::Shard> shards;
   for (const auto& rig : rigs_) {
-    rig->make_adapters(config.roce, membership_.get(), config.budgets.each, *account_, *reaper_,
-                       keeper_ ? &keeper_->keeping() : nullptr);
+    rig->make_adapters(config.roce, membership_.get(), config.budgets.each, *account_, *reaper_, keeping());
     shards.push_back(rig->shard());
   }
   shards_ = std::make_unique<adapters::Shards>(std::move(shards));
@@ -173,6 +172,12 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
     if (!added) return Failure(std::move(added).error().in("adapter " + config.adapters[i].name));
   }
   return {};
+}
+
+// Without a store, the adapters of several shards are kept for their moves.
+adapters::Keeping* Daemon::keeping() {
+  if (keeper_ != nullptr) return &keeper_->keeping();
+  return rigs_.size() > 1 ? &unstored_ : nullptr;
 }
 
 void Daemon::give_back(const std::vector<control::AdapterConfig>& adapters,
@@ -251,6 +256,8 @@ void Daemon::make_moves() {
   if (membership_ != nullptr)
     motions_ = std::make_unique<moves::Motions>(*membership_->plane(), *side_, *host_calls_, *incoming_calls_,
                                                 find_monitor);
+  placement_ = std::make_unique<adapters::ShardPlacement>(
+      *shards_, [this](const std::string& adapter) { return checkpoints_->check_none(adapter); });
 }
 
 api::HostProof Daemon::host_proof() {
@@ -280,6 +287,7 @@ Result<void> Daemon::listen(const control::Config& config, const std::string& ve
                                      .faults = *faults_,
                                      .upgrades = *upgrades_,
                                      .checkpoints = *checkpoints_,
+                                     .placement = *placement_,
                                      .hca_checker = nic_checks_,
                                      .plane = membership_ != nullptr ? membership_->plane() : nullptr,
                                      .motions = motions_.get(),

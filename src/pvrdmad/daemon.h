@@ -25,6 +25,7 @@
 #include "adapters/shard_captures.h"
 #include "adapters/shard_faults.h"
 #include "adapters/shard_links.h"
+#include "adapters/shard_placement.h"
 #include "adapters/shards.h"
 #include "api/api_server.h"
 #include "api/host_reads.h"
@@ -85,6 +86,8 @@ class Daemon {
   Result<void> make_rigs();
   Result<void> make_tcp(const std::optional<control::ClusterConfig>& config);
   Result<void> make_adapters(const control::Config& config);
+  // Null: nothing is kept.
+  adapters::Keeping* keeping();
   // Gives each shard what the previous process left of its adapters.
   void give_back(const std::vector<control::AdapterConfig>& adapters,
                  std::map<std::string, adapters::GivenBack> given);
@@ -113,7 +116,8 @@ class Daemon {
   std::unique_ptr<Reaper> reaper_;
   std::unique_ptr<verbs::HostAccount> account_;           // of the adapters of all shards
   std::vector<std::unique_ptr<shard::Loop>> loops_;       // by shard
-  std::unique_ptr<adapters::Keeper> keeper_;              // null: nothing is kept
+  std::unique_ptr<adapters::Keeper> keeper_;              // null: nothing is kept for another process
+  adapters::Keeping unstored_{[] {}};                     // used without keeper_
   std::unique_ptr<cluster::Membership> membership_;       // null: not in a cluster
   std::unique_ptr<calls::IncomingCalls> incoming_calls_;  // null if membership_ is
   std::unique_ptr<fabric::HostGids> gids_;
@@ -132,7 +136,8 @@ class Daemon {
   std::unique_ptr<moves::Upgrades> upgrades_;
   std::unique_ptr<moves::Checkpoints> checkpoints_;
   std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
-  std::unique_ptr<api::HostReads> reads_;    // null if membership_ is
+  std::unique_ptr<adapters::ShardPlacement> placement_;
+  std::unique_ptr<api::HostReads> reads_;  // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
   tls::Certificates certificates_;
 };
