@@ -1,5 +1,7 @@
 #include "api/metric_table.h"
 
+#include <algorithm>
+
 namespace pvrdma::api {
 namespace {
 
@@ -63,10 +65,10 @@ constexpr MetricInfo kMetrics[] = {
      "Posted writes of the VMM to registers"},
     {"pvrdma_device_qp_failures_total", kCounter, "", "adapter", "QPs that failed without a command"},
     {"pvrdma_device_resets_total", kCounter, "", "adapter", "Resets of the device"},
-    {"pvrdma_device_slow_interrupts_total", kCounter, "", "adapter",
-     "Interrupts that took the kernel a millisecond or more, so that a thread of the VM sends the next ones"},
     {"pvrdma_device_shared_region_errors_total", kCounter, "", "adapter",
      "Shared regions of the driver that could not be used"},
+    {"pvrdma_device_slow_interrupts_total", kCounter, "", "adapter",
+     "Interrupts that took the kernel a millisecond or more, so that a thread of the VM sends the next ones"},
     {"pvrdma_hca_bad_frames_total", kCounter, "", "", "Frames of other hosts that were malformed"},
     {"pvrdma_hca_bad_sequence_total", kCounter, "", "",
      "Frames of other hosts that were replayed or reordered"},
@@ -345,6 +347,7 @@ constexpr MetricInfo kMetrics[] = {
     {"pvrdma_verbs_ud_dropped_qkey_total", kCounter, "", "adapter",
      "Datagrams that were dropped because of their Q_Key"},
 };
+static_assert(std::ranges::is_sorted(kMetrics, {}, &MetricInfo::name), "rows are found by binary search");
 
 }  // namespace
 
