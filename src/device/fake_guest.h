@@ -37,7 +37,10 @@ inline constexpr auto kActivate = static_cast<std::uint32_t>(abi::Ctl::kActivate
 class FakePort final : public verbs::SwitchPort {
  public:
   FakePort() : SwitchPort(generation) {}
-  void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override { ++datagrams; }
+  bool send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override {
+    ++datagrams;
+    return true;
+  }
   void flush(Instant) override {}
   bool bind_gid(const verbs::Gid&) override { return accepts_gids; }
   void unbind_gid(const verbs::Gid&) override { ++unbound_gids; }
