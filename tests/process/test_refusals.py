@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,41 +39,36 @@ def test_no_standin(shared_machine: Machine) -> None:
     assert _has_no_device(done.stdout) and "does not answer" in done.stdout, done.stdout
 
 
-def test_standin_of_another_version(shared_machine: Machine) -> None:
-    """The line says which two versions there are, and what to do."""
-    folder = _folder(shared_machine, "other-version")
+def _answered(machine: Machine, name: str, answer: Callable[[int], bytes]) -> tuple[int, str]:
+    """The protocol version of a program's library, and the program's output. A stand-in of our own answers the library's first
+    message with answer(version), and nothing after it."""
+    folder = _folder(machine, name)
     path = folder / "standin.sock"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
-        other.settimeout(PATIENCE_S)
-        other.bind(str(path))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as standin:
+        standin.settimeout(PATIENCE_S)
+        standin.bind(str(path))
         path.chmod(0o666)
-        other.listen()
-        program = shared_machine.start("ibv_devices", **_preloaded(folder))
-        connection, _ = other.accept()
+        standin.listen()
+        program = machine.start("ibv_devices", **_preloaded(folder))
+        connection, _ = standin.accept()
         with connection:
-            version = _HELLO.unpack(connection.recv(_HELLO.size))[3]
-            connection.send(_ANSWER.pack(_EPROTONOSUPPORT, 0, version + 96, 0, 0, 0, 0))
+            version = int(_HELLO.unpack(connection.recv(_HELLO.size))[3])
+            connection.send(answer(version))
             output, _ = program.communicate(timeout=PATIENCE_S)
     path.unlink()
+    return version, output
+
+
+def test_standin_of_another_version(shared_machine: Machine) -> None:
+    """The line says which two versions there are, and what to do."""
+    version, output = _answered(shared_machine, "other-version", lambda version: _ANSWER.pack(_EPROTONOSUPPORT, 0, version + 96, 0, 0, 0, 0))
     assert _has_no_device(output), output
     assert f"this library speaks version {version} and the stand-in version {version + 96}" in output, output
 
 
 def test_standin_that_answers_nonsense(shared_machine: Machine) -> None:
     """Its connection ends in the middle of an answer: the program goes on without a device."""
-    folder = _folder(shared_machine, "nonsense")
-    path = folder / "standin.sock"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
-        other.settimeout(PATIENCE_S)
-        other.bind(str(path))
-        path.chmod(0o666)
-        other.listen()
-        program = shared_machine.start("ibv_devices", **_preloaded(folder))
-        connection, _ = other.accept()
-        with connection:
-            connection.send(bytes(_ANSWER.size - 1))
-            output, _ = program.communicate(timeout=PATIENCE_S)
-    path.unlink()
+    _, output = _answered(shared_machine, "nonsense", lambda _: bytes(_ANSWER.size - 1))
     assert _has_no_device(output), output
 
 
