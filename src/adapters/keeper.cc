@@ -22,6 +22,9 @@ constexpr std::string_view kRecord = "record/";
 constexpr Duration kPause = std::chrono::milliseconds(50);
 constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr Duration kRetry = std::chrono::seconds(1);
+// Lines on one adapter that is not kept. Its VMM decides how often it changes.
+constexpr std::uint32_t kTroubleBurst = 2;
+constexpr Duration kTroubleInterval = std::chrono::seconds(10);
 
 // The descriptors of one adapter that came back from the store.
 struct Came {
@@ -190,15 +193,22 @@ void Keeper::store(const std::vector<KeptAdapter>& changed) {
   for (const KeptAdapter& kept : changed) {
     auto stored = store(kept);
     if (!stored) forget(kept.name + "/", {});
-    const std::string trouble = stored ? kept.trouble : stored.error().message;
-    if (!trouble.empty())
-      log::warn("adapter {}: if the daemon restarts, the VM loses this adapter: {}", kept.name, trouble);
+    if (const std::string trouble = stored ? kept.trouble : stored.error().message; !trouble.empty())
+      warn_of(kept.name, trouble);
     const std::lock_guard lock(mutex_);
     has_client_[kept.name] = stored && kept.has_client;
   }
 }
 
+void Keeper::warn_of(const std::string& adapter, const std::string& trouble) {
+  log::LogLimiter& limiter = told_.try_emplace(adapter, kTroubleBurst, kTroubleInterval).first->second;
+  if (limiter.allow(clock_.now()))
+    log::warn("adapter {}: if the daemon restarts, the VM loses this adapter: {}{}", adapter, trouble,
+              log::held_back(limiter));
+}
+
 void Keeper::forget_all_but(const std::set<std::string>& adapters) {
+  std::erase_if(told_, [&adapters](const auto& each) { return !adapters.contains(each.first); });
   std::set<std::string> gone;
   for (const std::string& name : store_.names()) {
     const std::string adapter = name.substr(0, name.find('/'));

@@ -23,6 +23,7 @@
 #include "adapters/adapter_set.h"
 #include "adapters/kept_record.h"
 #include "adapters/shards.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "keep/descriptor_store.h"
@@ -72,6 +73,7 @@ class Keeper {
   Collected collect(const AdapterSet& adapters, device::Adapter::Objects objects) const;
   bool collect_and_store();
   void store(const std::vector<KeptAdapter>& changed);
+  void warn_of(const std::string& adapter, const std::string& trouble);
   void forget_all_but(const std::set<std::string>& adapters);
   Result<void> store(const KeptAdapter& kept);
   void remove(const std::string& name);
@@ -84,7 +86,8 @@ class Keeper {
   std::set<std::string> useless_;  // names in the store that were found useless
   std::string instance_;
   std::uint64_t last_record_ = 0;
-  const Shards* shards_ = nullptr;  // null: not started
+  std::map<std::string, log::LogLimiter> told_;  // by adapter that is not kept
+  const Shards* shards_ = nullptr;               // null: not started
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -2,14 +2,19 @@
 // back.
 #include "adapters/keeper.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "adapters/two_shards_fixture.h"
 #include "keep/fake_manager.h"
+#include "support/log_of.h"
+#include "support/manual_clock.h"
 #include "vfio_user/client.h"
 
 namespace pvrdma::adapters {
@@ -21,6 +26,9 @@ using testing::StartsWith;
 
 class KeeperTest : public testing::Test {
  protected:
+  // `most`: how many descriptors the store takes.
+  explicit KeeperTest(std::size_t most = 100)
+      : manager_(testing::TempDir() + "keeper_test_" + std::to_string(::getpid()), most) {}
   static std::unique_ptr<vfio_user::Client> connect(const std::string& socket) {
     auto client = vfio_user::Client::connect(socket).value();
     EXPECT_TRUE(client->device_info());
@@ -31,9 +39,9 @@ class KeeperTest : public testing::Test {
     while (!testing::Value(manager_.names(), Contains(StartsWith(prefix)))) std::this_thread::yield();
   }
 
-  keep::FakeManager manager_{testing::TempDir() + "keeper_test_" + std::to_string(::getpid())};
+  keep::FakeManager manager_;
   const std::unique_ptr<keep::DescriptorStore> store_ = keep::DescriptorStore::from_environment().value();
-  SteadyClock clock_;
+  pvrdma::test::ManualClock clock_;
   Keeper keeper_{*store_, clock_};
 };
 
@@ -64,6 +72,30 @@ TEST_F(KeeperTest, AShardThatDoesNotAnswerLosesNothingAndHoldsUpNoOther) {
   EXPECT_THAT(manager_.names(), Contains(StartsWith("VM-1/record/")));
   two.stop(1);
   keeper_.keep_all();
+}
+
+class FullStoreTest : public KeeperTest {
+ protected:
+  FullStoreTest() : KeeperTest(1) {}
+};
+
+TEST_F(FullStoreTest, AnAdapterThatIsNotKeptFillsNoLog) {
+  test::TwoShards two(&keeper_.keeping());
+  keeper_.start(two.shards());
+  const std::string lines = pvrdma::test::log_of([&] {
+    for (int i = 0; i < 8; ++i) {
+      const std::uint64_t before = clock_.reads();
+      const auto client = connect(two.socket(0));
+      while (clock_.reads() == before) std::this_thread::yield();
+    }
+    two.stop(0);
+    two.stop(1);
+    keeper_.keep_all();
+  });
+  const std::string_view line = "adapter VM-1: if the daemon restarts, the VM loses this adapter: ";
+  std::size_t count = 0;
+  for (auto at = lines.find(line); at != std::string::npos; at = lines.find(line, at + 1)) ++count;
+  EXPECT_EQ(count, 2) << lines;
 }
 
 }  // namespace
