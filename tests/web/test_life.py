@@ -87,7 +87,9 @@ def test_a_hostile_name_is_text(browser: Browser, bridge: Bridge) -> None:
     assert [row["MAC Address"].replace("\ufffd", "\u0000") for row in rows if row["Device"] != "vmnic2"] == [name for at, name in enumerate(names) if at != 2]
     assert browser.run("return document.querySelectorAll('main img, main script').length") == 0
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
-    until("the page asks for the host's adapters", lambda: [path for _, path in bridge.asked if path.startswith("/v1/hosts/")], accept=bool)
+    browser.go("#/home")
+    path = "/v1/hosts/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E/adapters"
+    browser.wait("the page asks for the host's adapters", lambda: ("GET", path) in bridge.asked)
 
 
 @pytest.mark.parametrize("slow_s", [1.0, pytest.param(3.0, marks=pytest.mark.full)])

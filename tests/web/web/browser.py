@@ -88,10 +88,11 @@ class Browser(Block):
         """Opens the page as a new visitor does, and waits for its first data."""
         self.driver.get("about:blank")
         self.messages()
-        self.driver.get(page)
-        self.run("localStorage.clear(); sessionStorage.clear(); localStorage.setItem('pvrdma-theme', arguments[0])", theme)
-        self.driver.get("about:blank")
+        # Before any script of the page: a page that is loaded and left at once asks the daemon for more or less, by chance.
+        storage = f"localStorage.clear(); sessionStorage.clear(); localStorage.setItem('pvrdma-theme', '{theme}')"
+        added = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": storage})
         self.driver.get(page + address)
+        self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
         until("the page is live", lambda: "live" in self.text("#live"))
 
     def go(self, address: str) -> None:
