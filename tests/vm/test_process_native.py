@@ -95,11 +95,27 @@ def test_node_and_native_endpoint(trio: Trio, case: Case, role: str) -> None:
     assert {"sent_pkts", "rcvd_pkts"} & counted.keys(), "the packets went another way"
 
 
+_WITH_A_VM = [
+    *(pingpong("rc", arguments, _IPV4) for arguments in ("-c -n 200", "-c -n 200 -e")),
+    pingpong("srq", "-c -n 200 -e", _IPV4),
+    pingpong("ud", "-n 50 -s 1000", _IPV4),
+    perftest("ib_write_bw", "-a -n 20", (2, 65536, 8 << 20), _IPV4),
+    perftest("ib_write_bw", "-q 8 -b -n 100", (65536,), _IPV4),
+    *(perftest(f"ib_{verb}_bw", "-n 300", (65536,), _IPV4) for verb in ("write", "read", "send")),
+    *(perftest(f"ib_{verb}_lat", "-n 100", (2,), _IPV4) for verb in ("write", "read", "send")),
+    *(perftest(f"ib_atomic_{kind}", "-n 100", (8,), _IPV4) for kind in ("bw", "lat")),
+    perftest("ib_send_lat", "-e -n 100", (2,), _IPV4),
+    perftest("ib_send_lat", "-c UD -n 100", (2,), _IPV4),
+    perftest("ib_send_bw", "--use-srq -q 4 -n 100", (65536,), _IPV4),
+]
+
+
 @pytest.mark.full
-def test_plain_verbs_with_a_vm(trio: Trio) -> None:
+@pytest.mark.parametrize("case", _WITH_A_VM, ids=name)
+@pytest.mark.parametrize("serves", ["vm", "node"])
+def test_plain_verbs_with_a_vm(trio: Trio, case: Case, serves: str) -> None:
     """Their TCP goes over the same Ethernet."""
-    for server, client in ((trio.vm, trio.node), (trio.node, trio.vm)):
-        node_cases.run(perftest("ib_write_bw", "-n 300", (65536,), _IPV4), server, client)
+    node_cases.run(case, *((trio.vm, trio.node) if serves == "vm" else (trio.node, trio.vm)))
 
 
 def test_neighbor_that_is_not_known_yet(trio: Trio) -> None:

@@ -88,6 +88,7 @@ BASE = Overlay(
         "/usr/bin/busybox",
         "/usr/bin/base64",  # Debian 11's busybox has none
         "/usr/bin/dash",  # busybox's own shell would prefer its applets to the programs below
+        "/usr/bin/cmtime",
         "/usr/bin/flock",
         "/usr/bin/ip",
         "/usr/bin/rdma",
