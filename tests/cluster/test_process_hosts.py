@@ -23,7 +23,7 @@ from harness import node_cases
 from harness.cases import Case, name
 from harness.daemon import Adapter
 from harness.process_node import ProcessNode
-from harness.programs import RDMA_CLIENT, perftest, pingpong, rping, rstream, ucmatose, udaddy
+from harness.programs import RDMA_CLIENT, RPING_PEER_ENDED, perftest, pingpong, rping, rstream, ucmatose, udaddy
 from harness.vm import Vm
 
 _GUARD_S = 60
@@ -156,7 +156,7 @@ def test_program_that_is_killed(nodes: Nodes, dying: str) -> None:
     killed, hearing = (serving, calling) if dying == "server" else (calling, serving)
     killed.kill()
     heard = hearing.wait(_GUARD_S)
-    assert "DISCONNECT EVENT" in heard.output, heard.output[-2000:]
+    assert RPING_PEER_ENDED.search(heard.output), heard.output[-2000:]
 
 
 def _standin(node: ProcessNode) -> int:

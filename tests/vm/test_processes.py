@@ -12,7 +12,7 @@ from harness import cases, node_cases, rdma
 from harness.cases import Case
 from harness.mixed import Mixed
 from harness.process_node import ProcessNode
-from harness.programs import RDMA_CLIENT, perftest, rping, rstream, ucmatose, udaddy
+from harness.programs import RDMA_CLIENT, RPING_PEER_ENDED, perftest, rping, rstream, ucmatose, udaddy
 from harness.vm import Vm
 
 _GUARD_S = 60
@@ -100,4 +100,4 @@ def test_peer_that_is_killed(mixed: Mixed, serves: str, killed: str) -> None:
     dying, hearing = (serving, calling) if serves == killed else (calling, serving)
     dying.kill()
     heard = hearing.wait(_GUARD_S)
-    assert "DISCONNECT EVENT" in heard.output, heard.output[-2000:]
+    assert RPING_PEER_ENDED.search(heard.output), heard.output[-2000:]

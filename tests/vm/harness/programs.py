@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from harness.cases import Case
 
+# What rping prints when its peer is killed. The peer's memory may be gone before its connection is: then a request that is under
+# way fails with a remote access error.
+RPING_PEER_ENDED = re.compile("DISCONNECT EVENT|cq completion failed status 10$", re.MULTILINE)
 _LOAD_GUARD_S = 240
 # Waits up to 10 s until the command ends, because its peer ends. Kills it otherwise.
 _WAIT_AND_KILL = "n=0; while kill -0 $! && [ $((n += 1)) -le 100 ]; do sleep 0.1; done; kill $! || true"
