@@ -97,6 +97,7 @@ class Destination {
   // Checks whether the adapter here can load such a state.
   Result<void> try_draft(std::vector<std::byte> draft);
   Result<void> restore_pci();
+  // QEMU has the VM. Restores the PCI state if QEMU does not have the newest.
   Result<void> say_loaded();
 
   const Offer offer_;
@@ -120,10 +121,12 @@ class Destination {
   Result<void> look_for_qemu();
   Result<void> load();
   Result<void> wait_for_memory();
+  Result<void> restore_newest_pci();
   Result<void> decide();
   Result<void> go_on();
 
-  std::optional<Instant> has_come_;  // when QEMU connected to the adapter
+  std::optional<vmm::PciImage> restored_;  // the PCI state that QEMU has
+  std::optional<Instant> has_come_;        // when QEMU connected to the adapter
 };
 
 }  // namespace pvrdma::motion

@@ -40,6 +40,7 @@ Result<void> LibvirtLedDestination::prepare() {
   auto draft = receive_pci_image();
   if (!draft) return Failure(std::move(draft).error());
   if (auto tried = try_draft(*std::move(draft)); !tried) return tried;
+  // Early, because libvirt may let the VM run here before its adapter is here.
   if (auto restored = restore_pci(); !restored) return restored;
   return there_.say("restored");
 }

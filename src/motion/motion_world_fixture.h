@@ -22,6 +22,7 @@
 
 #include "motion/destination.h"
 #include "motion/source.h"
+#include "vmm/fake_ports.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::motion {
@@ -86,6 +87,7 @@ class MotionWorld {
     bool seen_whole = false;    // its daemon has seen that QEMU gave the whole VM away
     std::string run_state;
     std::string migration;
+    vmm::FakePorts ports;
     // The daemon's adapter ends; if libvirt leads, it outlives QEMU and is stopped.
     void lose_qemu() {
       qemu_dead = true;

@@ -15,6 +15,7 @@
 
 #include "motion/checkpoint_service.h"
 #include "motion/fake_adapter_side.h"
+#include "vmm/fake_ports.h"
 #include "vmm/fake_qemu.h"
 #include "vmm/migration.h"
 
@@ -116,7 +117,7 @@ class OneVmQemu {
       standing_.run_state = run_state_after_;
     }
   }
-  Json what_is_asked(const std::string& command, const Json& arguments) const {
+  Json what_is_asked(const std::string& command, const Json& arguments) {
     if (command == "query-version")
       return {{"qemu", {{"major", major_version_}, {"minor", 1}, {"micro", 3}}}};
     if (command == "query-status") return {{"status", standing_.run_state}};
@@ -131,7 +132,7 @@ class OneVmQemu {
       return Json::array({{{"bus", 0}, {"devices", Json::array({device})}}});
     }
     if (command == "human-monitor-command")
-      return arguments.at("command-line").get<std::string>().starts_with("i ") ? "portl[0x0cf8] = 0x0" : "";
+      return ports_.answer(arguments.at("command-line").get<std::string>());
     return Json::object();
   }
 
@@ -144,6 +145,7 @@ class OneVmQemu {
   std::string migration_;
   std::string run_state_after_;  // of the migration; empty: it is the test's
   bool hangs_up_ = false;
+  vmm::FakePorts ports_;
   std::optional<vmm::FakeQemu> qemu_;
 };
 

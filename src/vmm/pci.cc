@@ -94,7 +94,20 @@ class ConfigPorts {
     return fail(EREMOTEIO, fmt::format("QEMU's monitor does not read ports: \"i /w {:#x}\" printed \"{}\"",
                                        kAddressPort, *printed));
   }
-  Result<void> set_address(std::uint32_t address) { return out('w', kAddressPort, address); }
+  Result<void> set_address(std::uint32_t address) {
+    last_ = address;
+    return out('w', kAddressPort, address);
+  }
+  // Checks that only this object has set the address. EBUSY: what was written may be in another register.
+  Result<void> check_address() {
+    const auto now = address();
+    if (!now) return Failure(now.error());
+    if (*now == last_) return {};
+    return fail(EBUSY,
+                fmt::format("QEMU has set its PCI address port to {:#x} while it was {:#x} for the adapter: "
+                            "it still loads its devices",
+                            *now, last_));
+  }
 
   Result<void> write32(std::uint8_t offset, std::uint32_t value) { return write('w', offset, value); }
   Result<void> write16(std::uint8_t offset, std::uint16_t value) { return write('h', offset, value); }
@@ -116,6 +129,7 @@ class ConfigPorts {
 
   Monitor& monitor_;
   const std::uint32_t function_;
+  std::uint32_t last_ = 0;
 };
 
 std::uint32_t read(const PciImage& image, std::uint8_t offset, int bytes) {
@@ -146,7 +160,8 @@ Result<void> write_all(ConfigPorts& ports, const PciImage& image,
   return ports.write16(kCommand, command);
 }
 
-// Only for a stopped VM, because the guest uses the address port, too.
+// Only for a stopped VM that has loaded its devices: the guest uses the address port, too, and loading sets
+// it.
 Result<void> with_ports(Monitor& monitor, PciPlace place,
                         const std::function<Result<void>(ConfigPorts&)>& write) {
   const auto status = monitor.execute("query-status");
@@ -158,9 +173,12 @@ Result<void> with_ports(Monitor& monitor, PciPlace place,
   ConfigPorts ports(monitor, place);
   const auto kept = ports.address();
   if (!kept) return Failure(kept.error());
-  const auto written = write(ports);
-  const auto back = ports.set_address(*kept);
-  return written ? back : written;
+  if (auto written = write(ports); !written) {
+    static_cast<void>(ports.set_address(*kept));
+    return written;
+  }
+  if (auto own = ports.check_address(); !own) return own;
+  return ports.set_address(*kept);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "vmm/fake_ports.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::vmm {
@@ -20,6 +21,7 @@ Json bus_of(const std::vector<Json>& devices) {
 
 class PciTest : public testing::Test {
  protected:
+  PciTest() { ports_.address = 0x80001234; }
   Result<PciPlace> find(Json buses) {
     buses_ = std::move(buses);
     return find_device(*monitor_);
@@ -30,15 +32,20 @@ class PciTest : public testing::Test {
 
   Json buses_;
   std::string state_ = "paused";
-  std::string port_ = "portl[0x0cf8] = 0x80001234\r\n";
-  std::string out_;
+  FakePorts ports_;
+  std::string loading_;  // the line after which QEMU loads another address
+  std::string without_;  // the command that the monitor does not have
   PciImage image_;
   FakeQemu qemu_{testing::TempDir() + "pci_test_" + std::to_string(::getpid()) + ".qmp",
                  [this](const std::string& command, const Json& arguments) -> std::optional<Json> {
                    if (command == "query-pci") return FakeQemu::returning(buses_);
                    if (command == "query-status") return FakeQemu::returning({{"status", state_}});
                    const auto line = arguments.at("command-line").get<std::string>();
-                   return FakeQemu::returning(line.starts_with("i ") ? port_ : out_);
+                   if (!without_.empty() && line.starts_with(without_))
+                     return FakeQemu::returning("unknown command: '" + without_ + "'");
+                   const std::string printed = ports_.answer(line);
+                   if (line == loading_) ports_.address = 0x80000010;
+                   return FakeQemu::returning(printed);
                  }};
   std::unique_ptr<Monitor> monitor_ =
       Monitor::connect(testing::TempDir() + "pci_test_" + std::to_string(::getpid()) + ".qmp", Instant::now())
@@ -83,16 +90,27 @@ TEST_F(PciTest, WritesWhatIsTheGuestsInOrder) {
     written_before = qemu_.commands().size();
     return {};
   }));
-  const std::vector<std::string> expected = {"query-status",          "i /w 0xcf8",
-                                             "o /w 0xcf8 0x80008110", "o /w 0xcfc 0xfe000000",
-                                             "o /w 0xcf8 0x80008114", "o /w 0xcfc 0xfe010000",
-                                             "o /w 0xcf8 0x80008118", "o /w 0xcfc 0xf0000004",
-                                             "o /w 0xcf8 0x8000811c", "o /w 0xcfc 0x8",
-                                             "o /w 0xcf8 0x8000810c", "o /h 0xcfc 0x2010",
-                                             "o /w 0xcf8 0x8000813c", "o /b 0xcfc 0xb",
-                                             "o /w 0xcf8 0x80008104", "o /h 0xcfc 0x406",
-                                             "o /w 0xcf8 0x80008140", "o /h 0xcfe 0x8002",
-                                             "o /w 0xcf8 0x80008104", "o /h 0xcfc 0x402",
+  const std::vector<std::string> expected = {"query-status",
+                                             "i /w 0xcf8",
+                                             "o /w 0xcf8 0x80008110",
+                                             "o /w 0xcfc 0xfe000000",
+                                             "o /w 0xcf8 0x80008114",
+                                             "o /w 0xcfc 0xfe010000",
+                                             "o /w 0xcf8 0x80008118",
+                                             "o /w 0xcfc 0xf0000004",
+                                             "o /w 0xcf8 0x8000811c",
+                                             "o /w 0xcfc 0x8",
+                                             "o /w 0xcf8 0x8000810c",
+                                             "o /h 0xcfc 0x2010",
+                                             "o /w 0xcf8 0x8000813c",
+                                             "o /b 0xcfc 0xb",
+                                             "o /w 0xcf8 0x80008104",
+                                             "o /h 0xcfc 0x406",
+                                             "o /w 0xcf8 0x80008140",
+                                             "o /h 0xcfe 0x8002",
+                                             "o /w 0xcf8 0x80008104",
+                                             "o /h 0xcfc 0x402",
+                                             "i /w 0xcf8",
                                              "o /w 0xcf8 0x80001234"};
   EXPECT_EQ(qemu_.commands(), expected);
   EXPECT_EQ(written_before, 16u) << "the table comes when memory is decoded, and before vectors are enabled";
@@ -100,8 +118,18 @@ TEST_F(PciTest, WritesWhatIsTheGuestsInOrder) {
 
 TEST_F(PciTest, DisablesVectors) {
   ASSERT_TRUE(disable_vectors(*monitor_, {0, 0x10, 1}));
-  EXPECT_EQ(qemu_.commands(), (std::vector<std::string>{"query-status", "i /w 0xcf8", "o /w 0xcf8 0x80008140",
-                                                        "o /h 0xcfe 0x0", "o /w 0xcf8 0x80001234"}));
+  EXPECT_EQ(qemu_.commands(),
+            (std::vector<std::string>{"query-status", "i /w 0xcf8", "o /w 0xcf8 0x80008140", "o /h 0xcfe 0x0",
+                                      "i /w 0xcf8", "o /w 0xcf8 0x80001234"}));
+}
+
+TEST_F(PciTest, AnAddressThatQemuLoadsMeanwhileIsLeftAndNamed) {
+  loading_ = "o /h 0xcfe 0x0";
+  const auto disabled = disable_vectors(*monitor_, {0, 0x10, 1});
+  ASSERT_FALSE(disabled);
+  EXPECT_EQ(disabled.error().code, EBUSY);
+  EXPECT_NE(disabled.error().message.find("to 0x80000010 while it was 0x80008140"), std::string::npos);
+  EXPECT_EQ(ports_.address, 0x80000010);
 }
 
 TEST_F(PciTest, WithoutATableNoneIsWritten) {
@@ -118,11 +146,11 @@ TEST_F(PciTest, RefusesAVmThatRunsAndPutsTheAddressBackAfterAFailure) {
 }
 
 TEST_F(PciTest, AMonitorWithoutPortsIsNamed) {
-  out_ = "unknown command: 'o'";
+  without_ = "o";
   EXPECT_EQ(
       restore_here(nullptr).error().message,
       "QEMU's monitor does not write ports: \"o /w 0xcf8 0x80008110\" printed \"unknown command: 'o'\"");
-  port_ = "unknown command: 'i'";
+  without_ = "i";
   EXPECT_EQ(restore_here(nullptr).error().message,
             "QEMU's monitor does not read ports: \"i /w 0xcf8\" printed \"unknown command: 'i'\"");
 }

@@ -287,6 +287,11 @@ class Vm:
         self._successor.wait()
         self._successor = None
 
+    @property
+    def boots(self) -> int:
+        """How often the guest has booted."""
+        return self._connected().boots
+
     def wait_ready(self, boots: int = 1) -> None:
         """Waits until the guest accepts commands (for the `boots`-th time since QEMU started)."""
         channel = self._connected()
@@ -315,13 +320,13 @@ class Vm:
 
     def reboot(self) -> None:
         """Reboots the guest without shutting down its programs, and waits until it is up again."""
-        boots = self._connected().boots
+        boots = self.boots
         self.start_job("reboot -f")
         self.wait_ready(boots + 1)
 
     def reset(self) -> None:
         """Resets the machine without asking the guest. Waits until it is up again."""
-        boots = self._connected().boots
+        boots = self.boots
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
             monitor.connect(str(self._monitor_path))
             monitor.sendall(b"system_reset\n")
