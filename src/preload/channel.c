@@ -57,13 +57,13 @@ static bool send_request(int fd) {
   return sent >= 0;
 }
 
+// The kernel puts all descriptors of a message into one header.
 static void take_fds(struct msghdr* message) {
-  for (struct cmsghdr* part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count && i < PVRDMA_WIRE_MAX_FDS; ++i) {
-      memcpy(&exchange.fds[i], CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-    }
+  const struct cmsghdr* const part = CMSG_FIRSTHDR(message);
+  if (part == NULL || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) return;
+  const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (size_t i = 0; i < count && i < PVRDMA_WIRE_MAX_FDS; ++i) {
+    memcpy(&exchange.fds[i], CMSG_DATA(part) + i * sizeof(int), sizeof(int));
   }
 }
 

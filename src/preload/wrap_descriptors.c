@@ -49,21 +49,20 @@ EXPORTED ssize_t read(int fd, void* bytes, size_t count) {
   return NEXT(read)(fd, bytes, count);
 }
 
-ssize_t __read_chk(int fd, void* bytes, size_t count, size_t room);
-EXPORTED ssize_t __read_chk(int fd, void* bytes, size_t count, size_t room) {
-  struct descriptor* const channel = channel_of(fd);
-  if (channel != NULL && count <= room) return read_event(channel, fd, bytes, count);
-  return NEXT(__read_chk)(fd, bytes, count, room);
-}
-
 EXPORTED ssize_t readv(int fd, const struct iovec* parts, int count) {
   struct descriptor* const channel = channel_of(fd);
   if (channel != NULL && count > 0) return read_event(channel, fd, parts[0].iov_base, parts[0].iov_len);
   return NEXT(readv)(fd, parts, count);
 }
 
+#ifdef __GLIBC__
+typedef unsigned long ioctl_request;
+#else
+typedef int ioctl_request;
+#endif
+
 // libibverbs takes ENOTTY as an old kernel's answer, and writes commands.
-EXPORTED int ioctl(int fd, unsigned long request, ...) {
+EXPORTED int ioctl(int fd, ioctl_request request, ...) {
   va_list arguments;
   va_start(arguments, request);
   void* const argument = va_arg(arguments, void*);
@@ -92,22 +91,6 @@ EXPORTED int fstat(int fd, struct stat* status) {
   return status_of(fd, status);
 }
 
-EXPORTED int fstat64(int fd, struct stat64* status) {
-  return status_of(fd, (struct stat*)status);
-}
-
-int __fxstat(int version, int fd, struct stat* status);
-EXPORTED int __fxstat(int version, int fd, struct stat* status) {
-  (void)version;
-  return status_of(fd, status);
-}
-
-int __fxstat64(int version, int fd, struct stat64* status);
-EXPORTED int __fxstat64(int version, int fd, struct stat64* status) {
-  (void)version;
-  return status_of(fd, (struct stat*)status);
-}
-
 static void drop(int fd) {
   if (!descriptor_was_ours(fd)) return;
   lock();
@@ -127,15 +110,6 @@ static int copied(int from, int to) {
 EXPORTED int close(int fd) {
   drop(fd);
   return NEXT(close)(fd);
-}
-
-EXPORTED int close_range(unsigned first, unsigned last, int flags) {
-  if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && first <= INT32_MAX && descriptors_were_ours(first, last)) {
-    lock();
-    descriptors_drop_range(first, last);
-    unlock();
-  }
-  return NEXT(close_range)(first, last, flags);
 }
 
 EXPORTED int dup(int fd) {
@@ -161,4 +135,41 @@ EXPORTED int dup3(int from, int to, int flags) {
     return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied(fd, result) : result; \
   }
 FCNTL(fcntl)
+
+#ifdef __GLIBC__
+
 FCNTL(fcntl64)
+
+ssize_t __read_chk(int fd, void* bytes, size_t count, size_t room);
+EXPORTED ssize_t __read_chk(int fd, void* bytes, size_t count, size_t room) {
+  struct descriptor* const channel = channel_of(fd);
+  if (channel != NULL && count <= room) return read_event(channel, fd, bytes, count);
+  return NEXT(__read_chk)(fd, bytes, count, room);
+}
+
+EXPORTED int fstat64(int fd, struct stat64* status) {
+  return status_of(fd, (struct stat*)status);
+}
+
+int __fxstat(int version, int fd, struct stat* status);
+EXPORTED int __fxstat(int version, int fd, struct stat* status) {
+  (void)version;
+  return status_of(fd, status);
+}
+
+int __fxstat64(int version, int fd, struct stat64* status);
+EXPORTED int __fxstat64(int version, int fd, struct stat64* status) {
+  (void)version;
+  return status_of(fd, (struct stat*)status);
+}
+
+EXPORTED int close_range(unsigned first, unsigned last, int flags) {
+  if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && first <= INT32_MAX && descriptors_were_ours(first, last)) {
+    lock();
+    descriptors_drop_range(first, last);
+    unlock();
+  }
+  return NEXT(close_range)(first, last, flags);
+}
+
+#endif  // __GLIBC__

@@ -38,7 +38,6 @@ static mode_t mode_of(int flags, va_list arguments) {
     return NEXT(name)(file, flags, mode);                \
   }
 OPEN(open)
-OPEN(open64)
 
 #define OPENAT(name)                                                \
   EXPORTED int name(int folder, const char* path, int flags, ...) { \
@@ -52,6 +51,80 @@ OPEN(open64)
     return NEXT(name)(folder, file, flags, mode);                   \
   }
 OPENAT(openat)
+
+EXPORTED FILE* fopen(const char* path, const char* mode) {
+  TRANSLATED(path);
+  return NEXT(fopen)(file, mode);
+}
+
+EXPORTED DIR* opendir(const char* path) {
+  if (is_device_list(path) && !uverbs_is_there()) {
+    errno = ENOENT;
+    return NULL;
+  }
+  TRANSLATED(path);
+  return NEXT(opendir)(file);
+}
+
+EXPORTED int scandir(const char* path, struct dirent*** entries, int (*filter)(const struct dirent*),
+                     int (*compare)(const struct dirent**, const struct dirent**)) {
+  TRANSLATED(path);
+  return NEXT(scandir)(file, entries, filter, compare);
+}
+
+static int status_at(int folder, const char* path, struct stat* status, int flags) {
+  TRANSLATED(path);
+  return (int)syscall(SYS_newfstatat, folder, file, status, flags);
+}
+
+EXPORTED int stat(const char* path, struct stat* status) {
+  return status_at(AT_FDCWD, path, status, 0);
+}
+
+EXPORTED int lstat(const char* path, struct stat* status) {
+  return status_at(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+}
+
+EXPORTED int access(const char* path, int mode) {
+  TRANSLATED(path);
+  return NEXT(access)(file, mode);
+}
+
+EXPORTED int euidaccess(const char* path, int mode) {
+  TRANSLATED(path);
+  return NEXT(euidaccess)(file, mode);
+}
+
+EXPORTED int faccessat(int folder, const char* path, int mode, int flags) {
+  TRANSLATED(path);
+  return NEXT(faccessat)(folder, file, mode, flags);
+}
+
+EXPORTED ssize_t readlink(const char* restrict path, char* restrict target, size_t bytes) {
+  TRANSLATED(path);
+  return NEXT(readlink)(file, target, bytes);
+}
+
+EXPORTED ssize_t readlinkat(int folder, const char* restrict path, char* restrict target, size_t bytes) {
+  TRANSLATED(path);
+  return NEXT(readlinkat)(folder, file, target, bytes);
+}
+
+EXPORTED char* realpath(const char* restrict path, char* restrict resolved) {
+  TRANSLATED(path);
+  return NEXT(realpath)(file, resolved);
+}
+
+// The paths found are those of the tree's files, which programs can open.
+EXPORTED int glob(const char* restrict pattern, int flags, int (*failed)(const char*, int),
+                  glob_t* restrict found) {
+  TRANSLATED(pattern);
+  return NEXT(glob)(file, flags, failed, found);
+}
+
+#ifdef __GLIBC__
+
+OPEN(open64)
 OPENAT(openat64)
 
 // With _FORTIFY_SOURCE, calls of open() without a mode become calls of these functions.
@@ -77,48 +150,15 @@ OPEN_2(__open64_2)
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
-EXPORTED FILE* fopen(const char* path, const char* mode) {
-  TRANSLATED(path);
-  return NEXT(fopen)(file, mode);
-}
-
 EXPORTED FILE* fopen64(const char* path, const char* mode) {
   TRANSLATED(path);
   return NEXT(fopen64)(file, mode);
-}
-
-EXPORTED DIR* opendir(const char* path) {
-  if (is_device_list(path) && !uverbs_is_there()) {
-    errno = ENOENT;
-    return NULL;
-  }
-  TRANSLATED(path);
-  return NEXT(opendir)(file);
-}
-
-EXPORTED int scandir(const char* path, struct dirent*** entries, int (*filter)(const struct dirent*),
-                     int (*compare)(const struct dirent**, const struct dirent**)) {
-  TRANSLATED(path);
-  return NEXT(scandir)(file, entries, filter, compare);
 }
 
 EXPORTED int scandir64(const char* path, struct dirent64*** entries, int (*filter)(const struct dirent64*),
                        int (*compare)(const struct dirent64**, const struct dirent64**)) {
   TRANSLATED(path);
   return NEXT(scandir64)(file, entries, filter, compare);
-}
-
-static int status_at(int folder, const char* path, struct stat* status, int flags) {
-  TRANSLATED(path);
-  return (int)syscall(SYS_newfstatat, folder, file, status, flags);
-}
-
-EXPORTED int stat(const char* path, struct stat* status) {
-  return status_at(AT_FDCWD, path, status, 0);
-}
-
-EXPORTED int lstat(const char* path, struct stat* status) {
-  return status_at(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
 }
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "64-bit machines have one struct stat");
@@ -161,36 +201,6 @@ EXPORTED int statx(int folder, const char* restrict path, int flags, unsigned ma
   return NEXT(statx)(folder, file, flags, mask, status);
 }
 
-EXPORTED int access(const char* path, int mode) {
-  TRANSLATED(path);
-  return NEXT(access)(file, mode);
-}
-
-EXPORTED int euidaccess(const char* path, int mode) {
-  TRANSLATED(path);
-  return NEXT(euidaccess)(file, mode);
-}
-
-EXPORTED int faccessat(int folder, const char* path, int mode, int flags) {
-  TRANSLATED(path);
-  return NEXT(faccessat)(folder, file, mode, flags);
-}
-
-EXPORTED ssize_t readlink(const char* restrict path, char* restrict target, size_t bytes) {
-  TRANSLATED(path);
-  return NEXT(readlink)(file, target, bytes);
-}
-
-EXPORTED ssize_t readlinkat(int folder, const char* restrict path, char* restrict target, size_t bytes) {
-  TRANSLATED(path);
-  return NEXT(readlinkat)(folder, file, target, bytes);
-}
-
-EXPORTED char* realpath(const char* restrict path, char* restrict resolved) {
-  TRANSLATED(path);
-  return NEXT(realpath)(file, resolved);
-}
-
 char* __realpath_chk(const char* path, char* resolved, size_t bytes);
 EXPORTED char* __realpath_chk(const char* path, char* resolved, size_t bytes) {
   TRANSLATED(path);
@@ -202,15 +212,21 @@ EXPORTED char* canonicalize_file_name(const char* path) {
   return NEXT(canonicalize_file_name)(file);
 }
 
-// The paths found are those of the tree's files, which programs can open.
-EXPORTED int glob(const char* restrict pattern, int flags, int (*failed)(const char*, int),
-                  glob_t* restrict found) {
-  TRANSLATED(pattern);
-  return NEXT(glob)(file, flags, failed, found);
-}
-
 EXPORTED int glob64(const char* restrict pattern, int flags, int (*failed)(const char*, int),
                     glob64_t* restrict found) {
   TRANSLATED(pattern);
   return NEXT(glob64)(file, flags, failed, found);
 }
+
+#else
+
+// musl has it from 1.2.5 on.
+struct statx;
+int statx(int folder, const char* restrict path, int flags, unsigned mask, struct statx* restrict status);
+EXPORTED int statx(int folder, const char* restrict path, int flags, unsigned mask,
+                   struct statx* restrict status) {
+  TRANSLATED(path);
+  return (int)syscall(SYS_statx, folder, file, flags, mask, status);
+}
+
+#endif  // __GLIBC__
