@@ -56,6 +56,12 @@ endfunction()
 pvrdma_note_folders("${PVRDMA_BINDIR}" "${PVRDMA_SBINDIR}" "${PVRDMA_LIBDIR}/pvrdma" "${PVRDMA_MANDIR}/man1" "${PVRDMA_MANDIR}/man5"
                     "${PVRDMA_MANDIR}/man8" "${PVRDMA_SYSCONFDIR}/pvrdma" "${units}" "${sysusers}" "${firewalld}"
                     "${own}" "${libvirt_hooks}" "${examples}/ci" "${examples}/kubernetes" "${examples}/monitoring" ${completions})
+set(preload "${PVRDMA_BUILD}/src/preload")
+file(GLOB_RECURSE libraries RELATIVE "${preload}" "${preload}/by-libc/*.so")
+foreach(library ${libraries})
+  cmake_path(GET library PARENT_PATH folder)
+  pvrdma_note_folders("${PVRDMA_LIBDIR}/pvrdma/${folder}")
+endforeach()
 
 # pvrdma_install(DESTINATION TYPE FILE [NAME]): FILE is below the repository; TYPE is that of file(INSTALL). Each
 # path of the prefix /usr becomes this installation's.

@@ -1,5 +1,6 @@
 #include "pvrdma_run/installation.h"
 
+#include <dlfcn.h>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -24,6 +25,13 @@ Result<std::string> find(const fs::path& own, const char* name, std::initializer
   return fail(fmt::format("{} is missing: it should be one of {}", name, fmt::join(tried, ", ")));
 }
 
+// by-libc/$LIB has a library for each libc (preload/CMakeLists.txt) if the one for musl was built. dlopen()
+// replaces $LIB as glibc's loader does for LD_PRELOAD.
+std::string for_each_libc(const fs::path& library) {
+  const std::string path = library.parent_path() / "by-libc/$LIB" / library.filename();
+  return ::dlopen(path.c_str(), RTLD_LAZY) != nullptr ? path : library.string();
+}
+
 }  // namespace
 
 Result<Installation> find_installation() {
@@ -41,7 +49,7 @@ Result<Installation> find_installation() {
         "LD_PRELOAD cannot name {}, because of a space or colon in its path: put this installation into "
         "another folder",
         *library));
-  return Installation{*std::move(daemon), *std::move(standin), *std::move(library)};
+  return Installation{*std::move(daemon), *std::move(standin), for_each_libc(*library)};
 }
 
 }  // namespace pvrdma::run

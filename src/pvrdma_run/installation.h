@@ -11,7 +11,7 @@ namespace pvrdma::run {
 struct Installation {
   std::string daemon;   // pvrdmad
   std::string standin;  // pvrdma-standin
-  std::string library;  // libpvrdma-preload.so
+  std::string library;  // libpvrdma-preload.so, as LD_PRELOAD names it
 };
 
 // Errors: a file is missing, with the places where it was looked for.
