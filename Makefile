@@ -102,7 +102,8 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	$(call say,sanitizers: every check)
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset WHOLE_TESTS=ON; done
 	@tools/testbed/build --suite trixie --suite bookworm --suite bullseye --suite forky
-	$(call say,process tests: many events under load)
+	@tools/musl-rdma-core
+	$(call say,process tests: many events under load; programs of musl)
 	@$(PYTEST) tests/process -m full
 	$(call say,VM tests of all guests)
 	@$(PYTEST) tests/vm -m full

@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from machine import PVRDMA_RUN, Machine, listens
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
 _ports = itertools.count(20000 + os.getpid() % 10000)
 
