@@ -31,7 +31,7 @@ Plugin = Callable[..., "subprocess.Popen[str]"]
 def _generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("messages")
     for each in (folder, *folder.parents[:2]):
-        each.chmod(0o755)
+        each.chmod(each.stat().st_mode | 0o755)
     compile_messages(EXAMPLES / "device_plugin.proto", folder)
     return folder
 
