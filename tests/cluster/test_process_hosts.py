@@ -93,6 +93,20 @@ _CASES = [
     udaddy("-c 1 -C 50 -S 500"),
     rstream(4096, "-C 50 -T v"),
 ]
+
+
+def _ucx(transport: str, test: str) -> Case:
+    command = f"env UCX_TLS={transport} UCX_NET_DEVICES={{device}}:1 UCX_IB_GID_INDEX={_IPV4} ucx_perftest -p 18540"
+    return Case(f"ucx_perftest {transport} {test}", server=command, client=f"{command} -t {test} -n 1000 {{server}}",
+                expect=(r"^Final: +1000 ",), port=18540)
+
+
+def _libfabric(provider: str, endpoint: str) -> Case:
+    command = f"fi_pingpong -p '{provider}' -e {endpoint} -I 50 -c"
+    row = r"^1m +50 +=50 "
+    return Case(f"fi_pingpong {endpoint}", server=command, client=f"{command} {{server}}", expect=(row,), expect_server=(row,), port=47592)
+
+
 _LONG = [
     *(perftest(f"ib_{verb}_bw", "-q 8 -b -n 200", (65536,), _IPV4) for verb in ("write", "read", "send")),
     *(perftest(f"ib_{verb}_bw", "-e -n 200", (65536,), _IPV4) for verb in ("read", "send")),  # perftest has no -e for writes
@@ -104,6 +118,9 @@ _LONG = [
     ucmatose("-c 200 -C 50"),
     rstream(1 << 20, "-C 50 -T v"),
     RDMA_CLIENT,
+    *(_ucx(*each) for each in (("ud_verbs", "tag_lat"), ("rc", "tag_lat"), ("rc", "tag_bw"))),
+    _libfabric("verbs", "msg"),
+    _libfabric("verbs;ofi_rxm", "rdm"),
 ]
 
 
