@@ -88,6 +88,17 @@ def test_check(shared_machine: Machine) -> None:
 
 
 @pytest.mark.full
+def test_the_daemon_and_the_standin_are_confined(shared_machine: Machine) -> None:
+    """Each of their threads has a filter of system calls, no capability, and no way to get one."""
+    assert shared_machine.run("true").returncode == 0
+    running = shared_machine.processes()
+    assert {"pvrdmad", "node0"} <= running.keys(), running
+    for name, pid in running.items():
+        for status in Path(f"/proc/{pid}/task").glob("*/status"):
+            lines = status.read_text(encoding="utf-8").splitlines()
+            assert {"Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"} <= set(lines), (name, lines)
+
+
 def test_start_keeps_a_standin_that_runs_already(machine: Machine) -> None:
     """It would end ten seconds after its last program."""
     assert machine.run("true").returncode == 0
