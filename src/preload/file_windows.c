@@ -51,11 +51,11 @@ static int copy_open(const struct mapping* mapping, struct stat* status) {
   const int folder = raw_openat(AT_FDCWD, "/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (folder < 0) return -1;
   int found = -1;
-  _Alignas(struct dirent64) char entries[kEntriesBytes];
+  _Alignas(struct dirent) char entries[kEntriesBytes];
   long got;
   while (found < 0 && (got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; at < got && found < 0;) {
-      const struct dirent64* const entry = (const void*)(entries + at);
+      const struct dirent* const entry = (const void*)(entries + at);
       at += entry->d_reclen;
       const int fd = entry->d_name[0] == '.' ? -1 : atoi(entry->d_name);
       if (fd >= 0) found = copy_of(fd, mapping, status);

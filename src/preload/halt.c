@@ -104,11 +104,11 @@ static int call_threads(int signal_number, struct called* called, bool* found_ne
   const int process = (int)syscall(SYS_getpid);
   const int self = (int)syscall(SYS_gettid);
   *found_new = false;
-  _Alignas(struct dirent64) char entries[4096];
+  _Alignas(struct dirent) char entries[4096];
   long got;
   while ((got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; at < got;) {
-      const struct dirent64* const entry = (const void*)(entries + at);
+      const struct dirent* const entry = (const void*)(entries + at);
       at += entry->d_reclen;
       const int id = atoi(entry->d_name);
       if (id == 0 || id == self || was_called(called, id)) continue;
