@@ -160,8 +160,8 @@ Result<void> write_all(ConfigPorts& ports, const PciImage& image,
   return ports.write16(kCommand, command);
 }
 
-// Only for a stopped VM that has loaded its devices: the guest uses the address port, too, and loading sets
-// it.
+// Only for a stopped VM whose QEMU loads no devices meanwhile: the guest uses the address port, too, and
+// loading sets it.
 Result<void> with_ports(Monitor& monitor, PciPlace place,
                         const std::function<Result<void>(ConfigPorts&)>& write) {
   const auto status = monitor.execute("query-status");

@@ -41,7 +41,8 @@ Result<void> disable_vectors(Monitor& monitor, PciPlace place);
 
 // Writes the guest's part of the image. `write_table` (optional) is called after the VMM has mapped BAR 0 and
 // before it uses the MSI-X table. Errors: kConflict (the VM runs), EREMOTEIO (QEMU refuses, in its own
-// words), those of Monitor::execute() and of write_table.
+// words), EBUSY (QEMU has set the address port meanwhile, because it loads its devices: what was written may
+// be in another device's register), those of Monitor::execute() and of write_table.
 Result<void> restore(Monitor& monitor, PciPlace place, const PciImage& image,
                      const std::function<Result<void>()>& write_table);
 

@@ -15,7 +15,6 @@ import functools
 import itertools
 import os
 import platform
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -105,15 +104,8 @@ def main() -> int:
     parser.add_argument("--lines", type=chosen, default=everything, metavar="A,B", help=f"of {everything}")
     parser.add_argument("--scale", type=float, default=1.0, metavar="X", help="X times as many iterations")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "bench" / "process.json")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return run(parser.parse_args())
-    except (*_FAILURES, subprocess.CalledProcessError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("bench: interrupted", file=sys.stderr)
-        return 130
+    options = parser.parse_args()
+    return report.exit_code(lambda: run(options), (*_FAILURES, subprocess.CalledProcessError))
 
 
 if __name__ == "__main__":

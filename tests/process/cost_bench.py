@@ -13,7 +13,6 @@ import argparse
 import platform
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -191,15 +190,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--lines", type=chosen, default=everything, metavar="A,B", help=f"of {everything}")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "bench" / "process_costs.json")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return run(parser.parse_args())
-    except (*_FAILURES, subprocess.CalledProcessError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("bench: interrupted", file=sys.stderr)
-        return 130
+    options = parser.parse_args()
+    return report.exit_code(lambda: run(options), (*_FAILURES, subprocess.CalledProcessError))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import functools
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -126,15 +125,8 @@ def main() -> int:
     parser.add_argument("--idle-seconds", type=float, default=5.0, metavar="S", help="how long each idle daemon is watched")
     parser.add_argument("--suite", default="trixie", help="the guests' Debian suite")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "bench" / "vm_to_vm.json")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return run(parser.parse_args())
-    except _FAILURES as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("bench: interrupted", file=sys.stderr)
-        return 130
+    options = parser.parse_args()
+    return report.exit_code(lambda: run(options), _FAILURES)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -97,6 +99,20 @@ def compare(comparison: Comparison[C], line: Line, rounds: int, measure: Callabl
             except failures as error:
                 outcome.errors[contender.key] = f"{type(error).__name__}: {error}"
     return outcome
+
+
+def exit_code(run: Callable[[], int], failures: tuple[type[Exception], ...]) -> int:
+    """That of a bench: of `run`, or 1 after one of the failures, whose text it prints. SIGTERM ends it like Ctrl-C, with everything
+    cleaned up."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return run()
+    except failures as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130
 
 
 def heading(comparison: Comparison[C]) -> str:
