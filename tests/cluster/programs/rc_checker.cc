@@ -86,8 +86,6 @@ class End {
 
   RcEndpoint& end() { return end_; }
   std::uint64_t rounds() const { return round_; }
-  // All rounds have ended, and no request is under way.
-  bool has_ended() const { return rounds_ != 0 && round_ == rounds_; }
 
  protected:
   void complain(std::string what) {
@@ -128,12 +126,13 @@ class Responder final : public End {
       : End(device, gid, options, "B", errors) {}
 
   Target target() const { return {end_.qp->qpn(), end_.remote()}; }
+  // All answers are acknowledged, so no message to B is under way.
+  bool has_ended() const { return answers_done_ == rounds_; }
   void start() { post_receive(received_at()); }
 
   // Polls for completions. True: a round has ended.
   bool poll() {
-    while (next(*end_.send_cq)) {
-    }
+    while (next(*end_.send_cq)) ++answers_done_;
     if (!next(*end_.recv_cq)) return false;
     if (const std::uint64_t number = load_word(end_.bytes(received_at())); number != round_)
       complain(fmt::format("B received number {}", number));
@@ -154,6 +153,8 @@ class Responder final : public End {
   std::size_t counter_at() const { return block_bytes_; }
   std::size_t received_at() const { return counter_at() + 8; }
   std::size_t answer_at() const { return received_at() + 8; }
+
+  std::uint64_t answers_done_ = 0;  // answers that A's adapter has acknowledged
 };
 
 class Requester final : public End {
@@ -161,6 +162,9 @@ class Requester final : public End {
   Requester(driver::Device& device, const abi::Gid& gid, const Options& options,
             std::vector<std::string>& errors)
       : End(device, gid, options, "A", errors) {}
+
+  // All rounds have ended, and no request of A is under way.
+  bool has_ended() const { return rounds_ != 0 && round_ == rounds_; }
 
   void start(const Target& target) {
     target_ = target;
@@ -310,7 +314,8 @@ struct Ends {
     return sum;
   }
   bool all_ended() const {
-    return !a.empty() && std::ranges::all_of(a, [](const auto& each) { return each->has_ended(); });
+    const auto has_ended = [](const auto& each) { return each->has_ended(); };
+    return !a.empty() && std::ranges::all_of(a, has_ended) && std::ranges::all_of(b, has_ended);
   }
 };
 
