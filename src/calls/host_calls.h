@@ -35,8 +35,10 @@ class HostCalls {
         tls_(tls),
         congestion_control_(std::move(congestion_control)) {}
 
-  // Blocks for a bounded time. The error (kUnavailable) is one sentence that names the host. Its code is
-  // EHOSTUNREACH if there is no route, or that of Call::dial().
+  // Blocks for transport::tcp::kHandshakeTime at most. A host admits only a few new connections of one
+  // address in a second, and this host's lanes and other calls count, too: a host that has no room is tried
+  // again twice. The error (kUnavailable) is one sentence that names the host. Its code is EHOSTUNREACH if
+  // there is no route, or that of Call::dial().
   Result<std::unique_ptr<Conversation>> call(const std::string& host) const;
 
  private:

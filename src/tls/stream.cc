@@ -233,11 +233,14 @@ void Stream::note_trouble() {
   is_broken_ = true;
   if (!trouble_.empty()) {
     ERR_clear_error();  // on_verified() has already recorded a better text
-  } else if (ERR_peek_error() != 0) {
+  } else if (const unsigned long error = ERR_peek_error(); error != 0) {
+    is_cut_ = ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
     trouble_ = describe_error(*ssl_);
   } else if (socket_->error != 0) {
+    is_cut_ = socket_->error == ECONNRESET || socket_->error == EPIPE;
     trouble_ = "the connection broke: " + std::generic_category().message(socket_->error);
   } else {
+    is_cut_ = true;
     trouble_ = "the peer cut the connection";
   }
 }

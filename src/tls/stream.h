@@ -89,6 +89,8 @@ class Stream {
   std::vector<std::string> peer_names() const;
 
   bool is_broken() const { return is_broken_; }
+  // It is broken because the peer ended the connection without telling why.
+  bool is_cut() const { return is_cut_; }
   // Why the handshake failed or the stream broke: one clause without a full stop. Empty while all is well.
   const std::string& trouble() const { return trouble_; }
 
@@ -110,6 +112,7 @@ class Stream {
   OwnedSsl ssl_;
   bool is_ready_ = false;
   bool is_broken_ = false;
+  bool is_cut_ = false;
   bool is_shut_down_ = false;
   bool is_retry_ = false;  // the record could not be sent in full and is tried again
   std::uint64_t records_ = 0;

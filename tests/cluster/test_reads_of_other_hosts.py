@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import select
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from fleet.until import until
 _OF_HOST_MAX = 3  # api::HostReads::kOfHostMax
 _WAITING_MAX = 2  # api::HostReads::kWaitingMax
 _GUARD_S = 60.0
-_BURST_S = 1.0  # a host admits 8 connections of another one that begin within this time; its lanes have begun 4
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +24,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two hosts with certificates, configured by the guide, with their VMs off."""
     with make_fleet("reads", tmp_path_factory.mktemp("ca"), tls=True) as made:
         _follow_the_guide(made)
-        time.sleep(_BURST_S)
         yield made
 
 

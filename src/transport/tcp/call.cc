@@ -40,8 +40,7 @@ Result<void> wait_for(int fd, short events, Instant until) {
 
 Result<std::unique_ptr<Call>> Call::dial(const std::string& host_name, const IpAddress& from,
                                          const TcpPeer& peer, const std::string& congestion_control,
-                                         const tls::Context* tls) {
-  const Instant until = Instant::now() + kHandshakeTime;
+                                         const tls::Context* tls, Instant until) {
   const auto refuse = [&peer](Error why) {
     return Failure(std::move(why).in(
         fmt::format("host {} at {} cannot be called", peer.name, peer.address.to_string())));
@@ -88,6 +87,10 @@ Result<void> Call::shake_hands(Instant until) {
                     fmt::format("the certificate there is for {}", fmt::join(stream_->peer_names(), ", ")));
       case Stream::Handshake::kFailed:
         return fail(EPROTO, fmt::format("TLS: {}", stream_->trouble()));
+      case Stream::Handshake::kCut:
+        return fail(EAGAIN,
+                    "it ended the connection before it said why: it may not know this host's address, its "
+                    "ruleset pvrdma may not allow it, or too many connections of this host began at once");
       case Stream::Handshake::kWantRead:
       case Stream::Handshake::kWantWrite:
         if (auto ready = wait(until); !ready) return ready;
@@ -114,7 +117,8 @@ Result<void> Call::greet(const std::string& host_name, Instant until) {
     if (decoded.state == wire::Decoded::State::kNeedMore) continue;
     if (decoded.state == wire::Decoded::State::kBad) break;
     if (const auto* reject = std::get_if<wire::Reject>(&frame.body))
-      return fail(EACCES, fmt::format("the host there refused: {}", reject->sentence.view()));
+      return fail(reject->reason == wire::RejectReason::kNoRoom ? EAGAIN : EACCES,
+                  fmt::format("the host there refused: {}", reject->sentence.view()));
     const auto* welcome = std::get_if<wire::Welcome>(&frame.body);
     if (welcome == nullptr || welcome->id != hello.id) break;
     if (welcome->host.view() == peer_) return {};

@@ -21,11 +21,11 @@ namespace pvrdma::transport::tcp {
 class Call final : public ByteChannel {
  public:
   // Dials as `host_name`, from the address `from`. `congestion_control` is an algorithm by the kernel's name.
-  // Blocks for at most kHandshakeTime. `tls` null: plain. Errors: one sentence that names the peer and the
-  // reason.
+  // Blocks until `until` at most. `tls` null: plain. Errors: one sentence that names the peer and the reason;
+  // EAGAIN: the peer had no room for another connection, or ended it without telling why.
   static Result<std::unique_ptr<Call>> dial(const std::string& host_name, const IpAddress& from,
                                             const TcpPeer& peer, const std::string& congestion_control,
-                                            const tls::Context* tls);
+                                            const tls::Context* tls, Instant until);
   // Makes a call of a stream from TakeCall. From now on, a host that has died ends the call after 5 seconds
   // without output. Output has a longer time limit, because a living host may take nothing for a while.
   Call(std::unique_ptr<Stream> stream, std::string peer);

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tls/test_certificates.h"
-#include "transport/tcp/tcp_fixture.h"
+#include "transport/tcp/raw_peer.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -61,7 +61,7 @@ class CallTest : public testing::Test {
                                      const tls::Context* tls = nullptr) {
     return Call::dial(as, address_of(9),
                       {.id = HostId(1), .name = to, .address = address_of(1), .port = kTestPort}, "cubic",
-                      tls);
+                      tls, soon());
   }
   std::unique_ptr<Call> taken() {
     std::unique_lock lock(mutex_);
@@ -157,6 +157,19 @@ TEST_F(TlsCallTest, ComparesNames) {
   ASSERT_FALSE(elsewhere);
   EXPECT_NE(elsewhere.error().message.find("the certificate there is for esx1"), std::string::npos)
       << elsewhere.error().message;
+}
+
+TEST_F(TlsCallTest, AHostThatEndsTheConnectionWithoutAWordMayBeTriedAgain) {
+  RawListener turns_away(address_of(2));
+  std::thread there([&] { turns_away.accept(); });
+  const auto tls = tls::Context::mutual(certificates_->issue("esx9")).value();
+  const auto cut = Call::dial("esx9", address_of(9),
+                              {.id = HostId(2), .name = "esx2", .address = address_of(2), .port = kTestPort},
+                              "cubic", tls.get(), soon());
+  there.join();
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code, EAGAIN) << cut.error().message;
+  EXPECT_NE(cut.error().message.find("too many connections"), std::string::npos) << cut.error().message;
 }
 
 }  // namespace

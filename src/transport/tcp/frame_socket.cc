@@ -129,6 +129,7 @@ void FrameSocket::handshake(Instant now) {
       update_interest();
       return;
     case Stream::Handshake::kFailed:
+    case Stream::Handshake::kCut:
       ++shared_.errors.tls_failures;
       break_off(fmt::format("TLS: {}", stream_->trouble()));
       return;

@@ -40,10 +40,15 @@ class Stream {
   // send or wants_write().
   virtual int fd() const = 0;
 
-  enum class Handshake : std::uint8_t { kDone, kWantRead, kWantWrite, kFailed };
+  enum class Handshake : std::uint8_t {
+    kDone,
+    kWantRead,
+    kWantWrite,
+    kFailed,  // trouble() says why; the peer was told if that was possible
+    kCut,     // the peer ended the connection without telling why
+  };
   // Continues the handshake as far as possible. Before kDone only fd(), wants_write() and trouble() may be
-  // called besides. kFailed: trouble() says why; the peer was told if that was possible. After kDone it does
-  // nothing. Plain: kDone at once.
+  // called besides. After kDone it does nothing. Plain: kDone at once.
   virtual Handshake handshake() = 0;
 
   // kDone: 1 ... into.size() bytes (`into` is not empty). Otherwise 0 bytes.

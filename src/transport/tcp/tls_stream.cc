@@ -36,7 +36,7 @@ class TlsStream final : public Stream {
       case tls::Io::kBroken:
         break;
     }
-    return Handshake::kFailed;
+    return stream_->is_cut() ? Handshake::kCut : Handshake::kFailed;
   }
 
   Transfer read_some(std::span<std::byte> into) override {
