@@ -121,11 +121,12 @@ void ShardsWorld::change_weather() {
   }
 }
 
-// The adapter moves to a shard, which may be its own, as a VM moves from host to host. For a while it may be
-// on none.
+// The adapter moves to another shard, or, as a VM moves from host to host, to a shard which may be its own.
+// For a while it may be on none then.
 void ShardsWorld::replace(std::uint32_t index) {
   if (peace_ == Peace::kNoLoss || (peace_ == Peace::kNoTrouble && !random_.chance(kMovesPerMille))) return;
   ++tally_.adapters_replaced;
+  if (host.count() > 1 && random_.chance(500)) return move(index);
   asked(index);
   host.end(shard_of[index], index);
   machines.take_away(index);
@@ -134,6 +135,33 @@ void ShardsWorld::replace(std::uint32_t index) {
   if (shard != std::exchange(shard_of[index], shard)) ++shards_tally_.moved;
   machines.bring_back(index, host.segment(shard));
   host.run(shard, index, machines.adapter(index));
+}
+
+// As adapters::ShardPlacement does it, with time between its steps.
+void ShardsWorld::move(std::uint32_t index) {
+  const auto wait = [this] {
+    if (random_.chance(500)) pass(random_.up_to(kAwayMax));
+  };
+  const std::uint32_t from = shard_of[index];
+  const std::uint32_t to = (from + 1 + random_.below(host.count() - 1)) % host.count();
+  asked(index);
+  machines.begin_move(index, host.segment(to));
+  host.run(to, index, machines.adapter(index));
+  wait();
+  host.wake(from);
+  if (random_.chance(200)) {
+    ++shards_tally_.turned_away;
+    host.end(to, index);
+    machines.turn_away(index);
+  } else {
+    ++shards_tally_.moved;
+    host.end(from, index);
+    machines.hand_over(index);
+    shard_of[index] = to;
+  }
+  wait();
+  asked(index);
+  machines.settle(index);
 }
 
 // Leaves requests of that side in a ring, or the answers to them, for what happens next.

@@ -45,7 +45,8 @@ class ShardsWorld final : private ShardsParts, public World {
   ~ShardsWorld() override;
 
   struct ShardsTally {
-    std::uint64_t moved = 0;  // to another shard
+    std::uint64_t moved = 0;        // to another shard
+    std::uint64_t turned_away = 0;  // moves that a shard refused
     std::uint64_t adapters_stopped = 0;
     std::uint64_t loans_stopped = 0;  // times
     std::uint64_t links_down = 0;
@@ -68,6 +69,7 @@ class ShardsWorld final : private ShardsParts, public World {
   void change_weather();
   void fill_rings(std::size_t index, int side);
   void stop_loans(std::size_t index, int side);
+  void move(std::uint32_t index);
   void stop_adapter(std::uint32_t index);
   void take_link_down(std::uint32_t index, Duration time);
   void make_trouble(std::size_t index, int side);

@@ -247,6 +247,7 @@ TEST(Simulation, EveryShardKeepsItsPromises) {
   live_all<ShardsWorld>(several_shards, 12, 1200, [&](const ShardsWorld& world) {
     const ShardsWorld::ShardsTally one = world.shards_tally();
     total.moved += one.moved;
+    total.turned_away += one.turned_away;
     total.adapters_stopped += one.adapters_stopped;
     total.loans_stopped += one.loans_stopped;
     total.links_down += one.links_down;
@@ -254,15 +255,18 @@ TEST(Simulation, EveryShardKeepsItsPromises) {
     total.rings += one.rings;
   });
   std::printf(
-      ", %llu VMs moved to another shard, %llu adapters stopped, %llu times loans stopped, %llu links down, "
+      ", %llu VMs moved to another shard, %llu moves refused, %llu adapters stopped, %llu times loans "
+      "stopped, %llu links down, "
       "%llu GIDs moved, %llu messages between shards, %llu sleeps, %llu bells, %llu times room again, %llu "
       "messages revoked, %llu times answers revoked, %llu messages lost\n",
-      number(total.moved), number(total.adapters_stopped), number(total.loans_stopped),
-      number(total.links_down), number(total.gids_moved), number(total.rings.messages),
-      number(total.rings.sleeps), number(total.rings.bells), number(total.rings.rooms),
-      number(total.rings.revoked), number(total.rings.restored), number(total.rings.lost));
+      number(total.moved), number(total.turned_away), number(total.adapters_stopped),
+      number(total.loans_stopped), number(total.links_down), number(total.gids_moved),
+      number(total.rings.messages), number(total.rings.sleeps), number(total.rings.bells),
+      number(total.rings.rooms), number(total.rings.revoked), number(total.rings.restored),
+      number(total.rings.lost));
   if (setting("PVRDMA_SIM_SEED", 0) != 0 || setting("PVRDMA_SIM_SEEDS", 12) < 6) return;  // perhaps one shard
   EXPECT_GT(total.moved, 0u);
+  EXPECT_GT(total.turned_away, 0u);
   EXPECT_GT(total.rings.messages, 0u);
   EXPECT_GT(total.rings.bells, 0u);
   EXPECT_GT(total.rings.rooms, 0u);

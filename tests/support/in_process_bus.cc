@@ -35,6 +35,10 @@ void InProcessBus::connect() {
   for (std::uint32_t region = 0; region < region_bytes_.size(); ++region) {
     region_bytes_[region] = device_->region_info(region).size;
   }
+  map_doorbells();
+}
+
+void InProcessBus::map_doorbells() {
   if (doorbell_use_ == driver::AreaUse::kMapped) {
     const vfio_user::RegionInfo info = device_->region_info(number(driver::Region::kUar));
     doorbells_ = must(driver::MappedAreas::create(info, info.fd));
@@ -59,6 +63,11 @@ void InProcessBus::join(vfio_user::Handler& device) {
     must(outcome(device_->set_irq_eventfd(kMsixIrqIndex, vector, duplicate(eventfds_[vector].get())),
                  "setting an interrupt"));
   }
+}
+
+void InProcessBus::go_back(vfio_user::Handler& device) {
+  device_ = &device;
+  map_doorbells();
 }
 
 InProcessBus::~InProcessBus() {

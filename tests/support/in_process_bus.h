@@ -50,8 +50,10 @@ class InProcessBus final : public driver::Bus {
 
   // Moves the guest: leave() takes the VMM from its device, which is not told. join() connects it to another
   // device, with its configuration space, DMA maps and eventfds.
+  // go_back() instead of join(): to the device that it has left, which still has all of that.
   void leave();
   void join(vfio_user::Handler& device);
+  void go_back(vfio_user::Handler& device);
 
   // The number of region writes so far that were calls to the device: doorbells and registers.
   std::uint64_t writes() const { return writes_; }
@@ -79,6 +81,7 @@ class InProcessBus final : public driver::Bus {
   Result<> begin_call();
   Result<> check(driver::Region region, std::uint64_t offset, std::size_t bytes);
   void connect();
+  void map_doorbells();
   bool is_mapped(driver::Region region) const {
     return region == driver::Region::kUar && doorbells_ != nullptr;
   }

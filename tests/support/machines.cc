@@ -50,11 +50,17 @@ Machines::~Machines() {
 
 void Machines::place(std::uint32_t index, fabric::Switch& fabric_switch) {
   PVRDMA_CHECK(!is_placed(index), "an adapter is on one switch at a time");
+  make(index, fabric_switch, std::nullopt);
+}
+
+void Machines::make(std::uint32_t index, fabric::Switch& fabric_switch,
+                    const std::optional<fabric::Port::Predecessor>& predecessor) {
   Node& node = nodes_[index];
   const device::AdapterConfig config = adapter_config(index, options_);
   node.port = std::make_unique<fabric::Port>(
       config.name, fabric::PortIdentity{.mac = config.mac, .may_reach_natives = options_.may_reach_natives},
       fabric_switch);
+  if (predecessor) node.port->follow(*predecessor);
   node.adapter = must(device::Adapter::create(config, *node.port, clock_));
   node.port->attach(node.adapter->engine());
 }
@@ -123,6 +129,42 @@ void Machines::bring_back(std::uint32_t index, fabric::Switch& fabric_switch) {
   change(*node.adapter, vfio_user::MigrationState::kStop);
   load(node, std::exchange(node.away, {}));
   change(*node.adapter, vfio_user::MigrationState::kRunning);
+}
+
+void Machines::begin_move(std::uint32_t index, fabric::Switch& fabric_switch) {
+  Node& node = nodes_[index];
+  const std::vector<std::byte> bytes = save(*node.adapter, now());
+  node.adapter->stop();
+  node.bus->leave();
+  node.old_port = std::move(node.port);
+  node.old_adapter = std::move(node.adapter);
+  make(index, fabric_switch, node.old_port->as_predecessor());
+  node.bus->join(*node.adapter);
+  load(node, bytes);
+  node.adapter->stop();
+}
+
+void Machines::hand_over(std::uint32_t index) {
+  Node& node = nodes_[index];
+  node.old_port->hand_over(node.port->as_holder());
+  node.old_port->detach();
+  node.old_adapter.reset();
+  node.old_port.reset();
+}
+
+void Machines::turn_away(std::uint32_t index) {
+  Node& node = nodes_[index];
+  node.bus->leave();
+  node.port->detach();
+  node.adapter = std::move(node.old_adapter);
+  node.port = std::move(node.old_port);
+  node.bus->go_back(*node.adapter);
+}
+
+void Machines::settle(std::uint32_t index) {
+  Node& node = nodes_[index];
+  node.port->end_following();
+  node.adapter->go_on();
 }
 
 void Machines::forget_device(std::uint32_t index) {

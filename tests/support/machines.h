@@ -88,6 +88,16 @@ class Machines {
   void take_away(std::uint32_t index);
   void bring_back(std::uint32_t index, fabric::Switch& fabric_switch);
 
+  // A move to the switch of another shard of the host (borrowed), as adapters::ShardPlacement makes it. From
+  // begin_move() on there are two adapters, both stopped. adapter() is the new one, and the host knows only
+  // the old one's port. After hand_over() there is only the new one, which has the GIDs. After turn_away()
+  // there is only the old one. settle() lets that one go on. Until then nobody may call the index's driver.
+  // begin_move() ends the test as replace_adapter() does.
+  void begin_move(std::uint32_t index, fabric::Switch& fabric_switch);
+  void hand_over(std::uint32_t index);
+  void turn_away(std::uint32_t index);
+  void settle(std::uint32_t index);
+
   // The VM dies: its adapter loses its client at once. Objects made from its driver may still be destroyed
   // (each destroy command fails). Then forget_device() makes room for the next driver.
   void kill(std::uint32_t index) { nodes_[index].bus->kill(); }
@@ -114,9 +124,13 @@ class Machines {
     std::unique_ptr<fabric::Port> port;
     std::unique_ptr<device::Adapter> adapter;  // null: not placed
     std::unique_ptr<driver::Device> device;
-    InProcessBus* bus = nullptr;  // owned by device
-    std::vector<std::byte> away;  // the adapter, between take_away() and bring_back()
+    InProcessBus* bus = nullptr;                   // owned by device
+    std::vector<std::byte> away;                   // the adapter, between take_away() and bring_back()
+    std::unique_ptr<fabric::Port> old_port;        // during a move
+    std::unique_ptr<device::Adapter> old_adapter;  // during a move
   };
+  void make(std::uint32_t index, fabric::Switch& fabric_switch,
+            const std::optional<fabric::Port::Predecessor>& predecessor);
   void load(Node& node, std::span<const std::byte> bytes);
   void fire_due();
 
