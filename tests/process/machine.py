@@ -137,7 +137,9 @@ class Machine:
         return self._checked(listening, done)
 
     def _checked(self, server: subprocess.Popen[str], client: subprocess.CompletedProcess[str]) -> tuple[str, str]:
-        """The outputs of two programs that must succeed."""
+        """The outputs of two programs that must succeed. If the client has failed, nobody comes to the server any more."""
+        if client.returncode != 0:
+            os.killpg(server.pid, signal.SIGTERM)
         output, _ = server.communicate(timeout=PATIENCE_S)
         assert client.returncode == 0, f"client: {client.stdout}\nserver: {output}\n{self.logs()}"
         assert server.returncode == 0, f"server: {output}\nclient: {client.stdout}\n{self.logs()}"

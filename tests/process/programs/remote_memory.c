@@ -33,6 +33,7 @@ static struct rpma_mr_local* register_memory(struct rpma_peer* peer, char** memo
 static void expect(struct rpma_conn* connection, enum rpma_conn_event wanted) {
   enum rpma_conn_event event;
   NEED(rpma_conn_next_event(connection, &event) == 0);
+  if (event == RPMA_CONN_REJECTED) fprintf(stderr, "REJECTED\n");
   NEED(event == wanted);
 }
 
