@@ -520,6 +520,18 @@ TEST(VmCommands, ChangeAVmsQemu) {
             "  state  4801 bytes\n");
 }
 
+TEST(VmCommands, ShowAMotion) {
+  const auto running = [](const std::string& memory) {
+    return R"({"vm":"VM-01","from":"esx-01","to":"esx-02","state":"runs","phase":"prepare",)" + memory + "}";
+  };
+  EXPECT_EQ(shown("motion get VM-01", running(R"("ram_bytes":0,"remaining_bytes":0)")),
+            "VM-01: esx-01 -> esx-02\n"
+            "  prepare\n");
+  EXPECT_EQ(shown("motion get VM-01", running(R"("ram_bytes":4194304,"remaining_bytes":1048576)")),
+            "VM-01: esx-01 -> esx-02\n"
+            "  prepare  1 of 4 MiB are left\n");
+}
+
 TEST(VmCommands, WriteAVmToAFile) {
   EXPECT_EQ(asked("vm qemu-args VM-01 --restore"), "GET /v1/vms/VM-01/qemu-args?incoming=file");
   EXPECT_NE(asked("vm qemu-args VM-01 --restore --incoming").find("--incoming or --restore"),

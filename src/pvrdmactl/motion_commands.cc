@@ -23,8 +23,13 @@ std::string motion_text(const Json& motion) {
       fmt::format("{}: {} -> {}\n", text_at(motion, "vm"), text_at(motion, "from"), text_at(motion, "to"));
   if (state == "failed") return text + fmt::format("  failed  {}\n", text_at(motion, "error"));
   if (state == "runs") {
-    return text + fmt::format("  {}  {} of {} MiB are left\n", text_at(motion, "phase"),
-                              mib_at(motion, "remaining_bytes"), mib_at(motion, "ram_bytes"));
+    text += "  " + text_at(motion, "phase");
+    // Not known before QEMU begins to send it.
+    if (motion.at("ram_bytes") != 0) {
+      text += fmt::format("  {} of {} MiB are left", mib_at(motion, "remaining_bytes"),
+                          mib_at(motion, "ram_bytes"));
+    }
+    return text + "\n";
   }
   const std::string left_to_do = text_at(motion, "error");
   if (!left_to_do.empty()) text += fmt::format("  to do   {}\n", left_to_do);

@@ -17,7 +17,7 @@ DONE = {"id": "m1", "vm": "VM-01", "from": "esx-01", "to": "esx-02", "state": "d
         "ram_bytes": 536870912, "remaining_bytes": 0, "page_bytes": 1048576, "state_bytes": 70000, "took_us": 2500000, "pause_us": 40000,
         "freeze_us": 1000, "pages_us": 3000, "state_us": 6000, "memory_us": 20000, "commit_us": 8000, "go_on_us": 2000}
 RUNS = DONE | {"id": "m2", "vm": "VM-02", "state": "runs", "phase": "memory", "remaining_bytes": 134217728}
-FAILED = DONE | {"id": "m3", "vm": "<b>VM-03</b>", "state": "failed", "error": "<img src=x>: the other host refused"}
+FAILED = DONE | {"id": "m3", "vm": "<b>VM-03</b>", "state": "failed", "ram_bytes": 0, "error": "<img src=x>: the other host refused"}
 
 
 def test_only_a_running_vm_of_this_host_is_migrated(browser: Browser, bridge: Bridge) -> None:
@@ -112,6 +112,9 @@ def test_progress_and_pause(browser: Browser, bridge: Bridge) -> None:
     assert browser.button("Cancel motion").is_enabled() and browser.facts()["Memory"] == "512.0 MiB, 128.0 MiB left"
     assert browser.run("return document.querySelector('main .detail .bar-part').getAttribute('width')") == "45", "of 60"
     assert browser.text("main .stack") == ""
+    browser.run("[...document.querySelectorAll('#grid-motions tbody tr')].find((row) => row.textContent.includes('VM-03')).click()")
+    browser.settle()
+    assert (browser.facts()["Memory"], browser.facts()["Progress"]) == ("--", "--"), "it failed before QEMU said how much there is"
 
 
 def test_a_vm_that_is_there_without_its_connections(browser: Browser, bridge: Bridge) -> None:

@@ -26,6 +26,8 @@ const colour = (motion) => (to_act(motion) ? 'bad' : colours[motion.state] ?? ''
 
 const moved = (motion) => (motion.state === 'done' ? motion.ram_bytes : motion.ram_bytes - motion.remaining_bytes);
 
+// A motion learns how much memory the VM has when QEMU begins to send it.
+const memory = (motion) => (motion.ram_bytes > 0 ? `${bytes(motion.ram_bytes)}, ${bytes(motion.remaining_bytes)} left` : '--');
 const progress = (motion) => html`${bar(moved(motion), motion.ram_bytes)}${percent(moved(motion), motion.ram_bytes)}`;
 
 // What is known of the VM's motion: the one under way, or else the newest one that began on this host. The VM's host knows the one
@@ -91,7 +93,7 @@ const motion_detail = (store, motion) => html`<section class="detail" aria-label
   ${to_act(motion) ? box('danger', to_act(motion)) : ''}
   ${motion.state === 'runs' ? cancel_button(store, motion) : ''}
   ${facts([[W.state, motion.state], ...(motion.state === 'runs' ? [[W.phase, motion.phase]] : []), [W.since, since(motion)],
-           [W.progress, progress(motion)], [W.memory, `${bytes(motion.ram_bytes)}, ${bytes(motion.remaining_bytes)} left`],
+           [W.progress, progress(motion)], [W.memory, memory(motion)],
            ["The adapter's pages", bytes(motion.page_bytes)], ["The adapter's state", bytes(motion.state_bytes)],
            ...(motion.state === 'done' ? [['Took', `${(motion.took_us / 1e6).toFixed(2)} s`]] : [])])}
   ${motion.state === 'done' ? html`${section(`${W.pause}: ${ms(motion.pause_us)}`)}
