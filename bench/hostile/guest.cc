@@ -60,6 +60,16 @@ std::vector<driver::GuestPhys> pages_from(std::uint64_t iova, std::uint64_t coun
   return pages;
 }
 
+LargeRegion::LargeRegion(Guest& guest, const std::vector<driver::GuestPhys>& pages)
+    : pd(must(driver::ProtectionDomain::create(guest.device().kernel()))),
+      directory(must(driver::PageDirectory::of(guest.device().ram(), pages))),
+      request{.start = 0,
+              .length = pages.size() * abi::kPageBytes,
+              .pdir_dma = directory->gpa().value,
+              .pd_handle = pd->handle(),
+              .access_flags = kFullAccess,
+              .nchunks = static_cast<std::uint32_t>(pages.size())} {}
+
 Crowd::Crowd(Guest& guest, driver::Context& context, std::uint32_t count)
     : guest_(guest),
       pd_(must(driver::ProtectionDomain::create(context))),
@@ -88,21 +98,24 @@ Crowd::Crowd(Guest& guest, driver::Context& context, std::uint32_t count)
   }
 }
 
-void Crowd::modify(std::uint32_t handle, std::uint32_t mask, const abi::QpAttr& attributes) {
-  must(guest_.device().commands().call<abi::ModifyQpResponse>(
+Result<> Crowd::modify(std::uint32_t handle, std::uint32_t mask, const abi::QpAttr& attributes) {
+  auto done = guest_.device().commands().call<abi::ModifyQpResponse>(
       abi::Command::kModifyQp,
-      abi::ModifyQpRequest{.qp_handle = handle, .attr_mask = abi::kQpAttrState | mask, .attrs = attributes}));
+      abi::ModifyQpRequest{.qp_handle = handle, .attr_mask = abi::kQpAttrState | mask, .attrs = attributes});
+  if (!done) return tl::unexpected(done.error());
+  return {};
 }
 
-void Crowd::start(const abi::Gid& own_gid) {
+Result<> Crowd::connect(std::size_t index, const driver::Route& route) {
   abi::QpAttr init = in_state(abi::QpState::kInit);
   init.qp_access_flags = kFullAccess;
   abi::QpAttr rtr = in_state(abi::QpState::kRtr);
   rtr.dest_qp_num = kNobody;
-  rtr.ah_attr.grh.dgid = own_gid;
-  rtr.ah_attr.grh.hop_limit = 64;
+  rtr.ah_attr.grh.dgid = route.dgid;
+  rtr.ah_attr.grh.hop_limit = route.hop_limit;
   rtr.ah_attr.ah_flags = abi::kAhGrh;
   rtr.ah_attr.port_num = 1;
+  rtr.ah_attr.dmac = route.dmac;
   rtr.path_mtu = static_cast<std::uint32_t>(abi::Mtu::k1024);
   rtr.max_dest_rd_atomic = 1;
   rtr.min_rnr_timer = 12;
@@ -111,29 +124,40 @@ void Crowd::start(const abi::Gid& own_gid) {
   rts.retry_cnt = 7;
   rts.rnr_retry = 7;
   rts.max_rd_atomic = 1;
+  const std::uint32_t handle = handles_[index];
+  if (auto done = modify(handle, abi::kQpAttrPkeyIndex | abi::kQpAttrAccessFlags | abi::kQpAttrPort, init);
+      !done) {
+    return done;
+  }
+  if (auto done = modify(handle,
+                         abi::kQpAttrAv | abi::kQpAttrPathMtu | abi::kQpAttrRqPsn | abi::kQpAttrDestQpn |
+                             abi::kQpAttrMaxDestRdAtomic | abi::kQpAttrMinRnrTimer,
+                         rtr);
+      !done) {
+    return done;
+  }
+  return modify(handle,
+                abi::kQpAttrSqPsn | abi::kQpAttrTimeout | abi::kQpAttrRetryCnt | abi::kQpAttrRnrRetry |
+                    abi::kQpAttrMaxQpRdAtomic,
+                rts);
+}
+
+void Crowd::start(const abi::Gid& own_gid) {
   const std::uint32_t stride = abi::send_wqe_stride(1).value();
   const driver::WorkRing ring(driver::RingState(ring_->data() + offsetof(abi::RingState, tx)),
                               ring_->data() + abi::kPageBytes, kRingEntries, stride);
-  for (const std::uint32_t handle : handles_) {
-    modify(handle, abi::kQpAttrPkeyIndex | abi::kQpAttrAccessFlags | abi::kQpAttrPort, init);
-    modify(handle,
-           abi::kQpAttrAv | abi::kQpAttrPathMtu | abi::kQpAttrRqPsn | abi::kQpAttrDestQpn |
-               abi::kQpAttrMaxDestRdAtomic | abi::kQpAttrMinRnrTimer,
-           rtr);
-    modify(handle,
-           abi::kQpAttrSqPsn | abi::kQpAttrTimeout | abi::kQpAttrRetryCnt | abi::kQpAttrRnrRetry |
-               abi::kQpAttrMaxQpRdAtomic,
-           rts);
+  for (std::size_t index = 0; index < size(); ++index) {
+    must(connect(index, {.dgid = own_gid}));
     ring.state().clear();
     if (driver::put(ring, 1, driver::wr::write(1, {}, {})) != driver::PostStatus::kOk) {
       throw std::runtime_error("the crowd's ring has no room");
     }
-    must(guest_.device().kernel().ring(abi::UarWord::kQp, handle | abi::kQpDoorbellSend));
+    must(guest_.device().kernel().ring(abi::UarWord::kQp, handle(index) | abi::kQpDoorbellSend));
   }
 }
 
 void Crowd::fail(std::size_t index) {
-  modify(handles_[index], 0, in_state(abi::QpState::kErr));
+  must(modify(handles_[index], 0, in_state(abi::QpState::kErr)));
 }
 
 }  // namespace pvrdma::bench

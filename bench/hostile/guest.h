@@ -56,6 +56,19 @@ class Guest {
 // `count` pages from `iova` on, each `stride` pages after the one before.
 std::vector<driver::GuestPhys> pages_from(std::uint64_t iova, std::uint64_t count, std::uint64_t stride = 1);
 
+// The command that makes a memory region, with the directory that names its pages. It may be sent many times.
+struct LargeRegion {
+  LargeRegion(Guest& guest, const std::vector<driver::GuestPhys>& pages);
+
+  Result<abi::CreateMrResponse> create(Guest& guest) const {
+    return guest.device().commands().call<abi::CreateMrResponse>(abi::Command::kCreateMr, request);
+  }
+
+  std::unique_ptr<driver::ProtectionDomain> pd;
+  std::unique_ptr<driver::PageDirectory> directory;
+  abi::CreateMrRequest request;
+};
+
 // Many QPs that share one ring and one CQ with one entry. So each QP costs only what the device keeps for it.
 class Crowd {
  public:
@@ -63,8 +76,9 @@ class Crowd {
   // says why there are no more.
   Crowd(Guest& guest, driver::Context& context, std::uint32_t count);
 
-  // Connects all QPs (RESET -> INIT -> RTR -> RTS) to a QP that does not answer, each with one work request
-  // in progress.
+  // Takes QP number `index` from RESET to RTS. Its peer does not answer. Error: the device's refusal.
+  Result<> connect(std::size_t index, const driver::Route& route);
+  // Connects all QPs, each with one work request in progress.
   void start(const abi::Gid& own_gid);
   // Sets QP number `index` to ERR, which flushes its work request.
   void fail(std::size_t index);
@@ -74,7 +88,7 @@ class Crowd {
   const std::string& refusal() const { return refusal_; }
 
  private:
-  void modify(std::uint32_t handle, std::uint32_t mask, const abi::QpAttr& attributes);
+  Result<> modify(std::uint32_t handle, std::uint32_t mask, const abi::QpAttr& attributes);
 
   Guest& guest_;
   std::unique_ptr<driver::ProtectionDomain> pd_;

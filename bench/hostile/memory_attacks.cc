@@ -68,23 +68,6 @@ std::string address_space(Field& field) {
                      refusal.empty() ? "" : "; first refusal: ", refusal);
 }
 
-// A memory region and the directory that names its pages.
-struct LargeRegion {
-  explicit LargeRegion(Guest& guest, const std::vector<driver::GuestPhys>& pages)
-      : pd(must(driver::ProtectionDomain::create(guest.device().kernel()))),
-        directory(must(driver::PageDirectory::of(guest.device().ram(), pages))),
-        request{.start = 0,
-                .length = pages.size() * abi::kPageBytes,
-                .pdir_dma = directory->gpa().value,
-                .pd_handle = pd->handle(),
-                .access_flags = test::kFullAccess,
-                .nchunks = static_cast<std::uint32_t>(pages.size())} {}
-
-  std::unique_ptr<driver::ProtectionDomain> pd;
-  std::unique_ptr<driver::PageDirectory> directory;
-  abi::CreateMrRequest request;
-};
-
 // Makes and destroys regions one after the other, as an honest guest might.
 std::string large_regions(Field& field) {
   field.begin();
@@ -94,8 +77,7 @@ std::string large_regions(Field& field) {
   const LargeRegion region(guest, pages_from(kWindowAt, kGibPages));
   std::uint32_t made = 0;
   while (!field.over()) {
-    const auto answer =
-        must(guest.device().commands().call<abi::CreateMrResponse>(abi::Command::kCreateMr, region.request));
+    const auto answer = must(region.create(guest));
     must(guest.device().commands().run(abi::Command::kDestroyMr,
                                        abi::DestroyMrRequest{.mr_handle = answer.mr_handle}));
     ++made;
@@ -134,8 +116,7 @@ std::string one_page(Field& field) {
   std::uint64_t named = 0;
   std::string refusal;
   while (named < 64'000'000 && refusal.empty()) {
-    auto made =
-        guest.device().commands().call<abi::CreateMrResponse>(abi::Command::kCreateMr, region.request);
+    auto made = region.create(guest);
     if (made) {
       named += kPages;
     } else {
