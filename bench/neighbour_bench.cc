@@ -5,8 +5,9 @@
 // result says if the daemon died or made B wait for longer than kBlocked. Aim (docs/performance.md): B below
 // 1 ms at the 99.9th percentile and below 5 ms at worst, on an idle machine with two cores.
 //
-// Prints a line for each attack; with --json also writes a file for bench/compare. Exit code 0: all attacks
-// were measured, whatever the results; 1: an error, with a sentence; 2: wrong usage.
+// Prints a line for each attack; with --json also writes a file for bench/compare. An attack that this
+// machine cannot run is skipped, with a reason. Exit code 0: all other attacks were measured, whatever the
+// results; 1: an error, with a sentence; 2: wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -77,8 +78,9 @@ struct Result {
 
 std::vector<const Attack*> all_attacks() {
   std::vector<const Attack*> all;
-  for (const auto part : {traffic_attacks(), ethernet_attacks(), memory_attacks(), session_attacks(),
-                          object_attacks(), watch_attacks()}) {
+  for (const auto part :
+       {traffic_attacks(), ethernet_attacks(), memory_attacks(), session_attacks(), object_attacks(),
+        watch_attacks(), page_attacks(), state_attacks(), wakeup_attacks()}) {
     for (const Attack& attack : part) all.push_back(&attack);
   }
   return all;
@@ -198,7 +200,8 @@ Result measure(const Attack& attack, const Options& options) {
                  .cluster = attack.cluster,
                  .ethernet = attack.ethernet,
                  .log = options.logs / fmt::format("{}.log", attack.name)});
-  Neighbour neighbour(daemon.socket("B"), daemon.socket("C"));
+  Neighbour neighbour(daemon.socket("B"), daemon.socket("C"),
+                      attack.natives ? Neighbour::Natives::kConnects : Neighbour::Natives::kNone);
   result.own_before = daemon.own_bytes();
   neighbour.start();
   std::this_thread::sleep_for(kBefore);
@@ -221,6 +224,8 @@ Result measure(const Attack& attack, const Options& options) {
   if (result.outcome.empty() && !samples.broken.empty())
     result.outcome.push_back("B failed: " + samples.broken);
   if (!samples.map_refused.empty()) result.outcome.push_back("B's map refused: " + samples.map_refused);
+  if (!samples.native_refused.empty())
+    result.outcome.push_back("B's connection to a native endpoint refused: " + samples.native_refused);
   result.read = times_of(samples.reads_ns);
   result.write = times_of(samples.writes_ns);
   result.prepared_worst_us = static_cast<double>(samples.forgotten_worst_ns) / 1000;
@@ -303,6 +308,10 @@ int run(int argc, char** argv) {
   print_head();
   std::vector<Result> results;
   for (const Attack* attack : chosen) {
+    if (const std::string lack = attack->lack != nullptr ? attack->lack() : ""; !lack.empty()) {
+      fmt::print("{:21} skipped: {}\n", attack->name, lack);
+      continue;
+    }
     results.push_back(measure(*attack, options));
     print_line(results.back());
   }

@@ -46,6 +46,9 @@ struct Attack {
   bool cluster = false;   // needs a daemon in a cluster
   bool ethernet = false;  // the daemon's RoCE link dials the attacker
   bool api = false;       // gets the daemon's API, too
+  bool natives = false;   // the neighbour connects to a native endpoint from time to time
+  // Why this machine cannot run it; empty: it can. Null: each machine can.
+  std::string (*lack)() = nullptr;
 };
 
 // Attacks by what they abuse. Each function is in its own file.
@@ -55,5 +58,8 @@ std::span<const Attack> object_attacks();
 std::span<const Attack> traffic_attacks();
 std::span<const Attack> ethernet_attacks();
 std::span<const Attack> watch_attacks();
+std::span<const Attack> page_attacks();
+std::span<const Attack> state_attacks();
+std::span<const Attack> wakeup_attacks();
 
 }  // namespace pvrdma::bench

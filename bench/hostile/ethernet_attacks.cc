@@ -1,13 +1,15 @@
-// Attacks from a machine outside the cluster, over the Ethernet of a RoCE link: as many frames as the link
-// takes.
+// Attacks over the Ethernet of a RoCE link: as many frames as the link takes, from a machine outside the
+// cluster; and VMs that take connections to such machines away from others.
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <endian.h>
 #include <fmt/core.h>
+#include <memory>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -24,6 +26,7 @@ namespace {
 constexpr std::uint32_t kSegmentBytes = 1024;
 constexpr std::size_t kAtOnce = 32;
 constexpr int kDialGuardMs = 20'000;
+constexpr std::uint32_t kConnectionsOfVm = 4096;
 constexpr Mac kStranger{{0x52, 0x54, 0, 0x99, 0x99, 0x99}};
 constexpr Mac kAttacked{{0x02, 0, 0, 0, 0, 3}};  // the MAC of A0
 
@@ -124,6 +127,37 @@ std::string mad_frames(Field& field) {
   return flood(field, on_the_wire(frame));
 }
 
+// VMs connect QPs to a machine outside until they are refused, and send nothing.
+std::string native_connections(Field& field) {
+  const Fd socket = await_daemon(field.sockets.back());
+  const abi::Gid gid = test::gid_of(100);
+  const driver::Route outside{.dgid = gid, .dmac = test::mac_of(gid)};
+  field.begin();
+  std::vector<std::unique_ptr<Guest>> guests;
+  std::vector<Crowd> crowds;
+  std::uint32_t connected = 0;
+  std::string refusal;
+  for (std::uint32_t i = 0; i + 1 < field.sockets.size(); ++i) {
+    guests.push_back(std::make_unique<Guest>(field.sockets[i]));
+    driver::Device& device = guests.back()->device();
+    must(device.bind_gid(0, test::gid_of(i)));
+    Crowd& crowd = crowds.emplace_back(*guests.back(), device.kernel(), kConnectionsOfVm);
+    for (std::size_t qp = 0; qp < crowd.size(); ++qp) {
+      if (const auto done = crowd.connect(qp, outside); !done) {
+        refusal = fmt::format("VM {} was refused number {}: {}", i + 1, qp + 1, done.error().message);
+        break;
+      }
+      ++connected;
+    }
+  }
+  while (!field.over()) {
+    drain(socket);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return fmt::format("{} connections of {} VMs{}{}", connected, guests.size(), refusal.empty() ? "" : "; ",
+                     refusal);
+}
+
 constexpr Attack kAttacks[] = {
     {.name = "frames-to-no-qp",
      .what = "RoCE frames for a QP that is not there",
@@ -137,6 +171,12 @@ constexpr Attack kAttacks[] = {
      .what = "management datagrams in RoCE frames",
      .run = &mad_frames,
      .ethernet = true},
+    {.name = "native-connections",
+     .what = "four VMs ask for 4096 connections to a native endpoint each, and send nothing",
+     .run = &native_connections,
+     .adapters = 4,
+     .ethernet = true,
+     .natives = true},
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ using test::must;
 constexpr Duration kPatience = std::chrono::minutes(2);  // the bench kills the daemon long before
 constexpr Duration kPause = std::chrono::microseconds(100);
 constexpr std::size_t kMapEvery = 500;  // rounds
+constexpr std::uint32_t kNative = 199;  // the index of the GID of a machine outside
+constexpr std::uint32_t kNativeQpn = 17;
 constexpr std::uint64_t kMapAt = 1ULL << 41;
 
 std::unique_ptr<driver::Device> open_adapter(const std::string& socket, std::uint32_t index) {
@@ -37,8 +39,9 @@ Times times_of(std::vector<std::int64_t>& samples_ns) {
   return {.p50_us = at(0.5), .p999_us = at(0.999), .worst_us = at(1)};
 }
 
-Neighbour::Neighbour(const std::string& socket_b, const std::string& socket_c)
-    : b_(open_adapter(socket_b, 200)),
+Neighbour::Neighbour(const std::string& socket_b, const std::string& socket_c, Natives natives)
+    : natives_(natives),
+      b_(open_adapter(socket_b, 200)),
       c_(open_adapter(socket_c, 201)),
       from_(std::make_unique<test::RcEndpoint>(*b_, test::gid_of(200))),
       to_(std::make_unique<test::RcEndpoint>(*c_, test::gid_of(201))),
@@ -74,7 +77,10 @@ void Neighbour::run() {
       if (forgetting_.exchange(false)) forget_now();
       timed([this] { read_once(); }, &samples_.reads_ns);
       timed([this] { write_once(); }, &samples_.writes_ns);
-      if (round % kMapEvery == 0) timed([this] { map_once(); }, nullptr);
+      if (round % kMapEvery == 0) {
+        timed([this] { map_once(); }, nullptr);
+        if (natives_ == Natives::kConnects) timed([this] { connect_native_once(); }, nullptr);
+      }
       std::this_thread::sleep_for(kPause);
     }
   } catch (const std::runtime_error& error) {
@@ -136,6 +142,12 @@ void Neighbour::map_once() {
   } else if (samples_.map_refused.empty()) {
     samples_.map_refused = mapped.error().message;
   }
+}
+
+void Neighbour::connect_native_once() {
+  test::RcEndpoint end(*b_, test::gid_of(200), test::small_endpoint(b_->kernel()));
+  const auto connected = end.connect_to(test::gid_of(kNative), kNativeQpn);
+  if (!connected && samples_.native_refused.empty()) samples_.native_refused = connected.error().message;
 }
 
 }  // namespace pvrdma::bench

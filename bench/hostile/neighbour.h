@@ -3,7 +3,8 @@
 // driver.
 //
 // It sleeps between the operations, like a guest that has other things to do, so it hardly burdens the
-// daemon. From time to time it also maps and unmaps memory, which must succeed.
+// daemon. From time to time it also maps and unmaps memory, and connects a QP to a native endpoint if there
+// is a link to one. Both must succeed.
 //
 // Thread: the owner's. The measuring has a thread of its own.
 #pragma once
@@ -25,8 +26,9 @@ struct Samples {
   std::vector<std::int64_t> reads_ns;  // the last one may have been cut short
   std::vector<std::int64_t> writes_ns;
   std::int64_t forgotten_worst_ns = 0;
-  std::string broken;       // why it could not continue; empty: it could
-  std::string map_refused;  // the first refusal of a mapping
+  std::string broken;          // why it could not continue; empty: it could
+  std::string map_refused;     // the first refusal of a mapping
+  std::string native_refused;  // the first refusal of a connection to a native endpoint
 };
 
 struct Times {
@@ -40,8 +42,10 @@ Times times_of(std::vector<std::int64_t>& samples_ns);
 
 class Neighbour {
  public:
+  enum class Natives { kNone, kConnects };
+
   // Opens both adapters and connects them. Throws std::runtime_error with a sentence.
-  Neighbour(const std::string& socket_b, const std::string& socket_c);
+  Neighbour(const std::string& socket_b, const std::string& socket_c, Natives natives);
   ~Neighbour();
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
@@ -63,9 +67,11 @@ class Neighbour {
   void read_once();
   void write_once();
   void map_once();
+  void connect_native_once();
   template <typename Operation>
   void timed(Operation&& operation, std::vector<std::int64_t>* samples_ns);
 
+  const Natives natives_;
   std::unique_ptr<driver::Device> b_;
   std::unique_ptr<driver::Device> c_;
   std::unique_ptr<test::RcEndpoint> from_;

@@ -51,6 +51,24 @@ def test_attacks_get_through_to_the_daemon(tmp_path: Path) -> None:
     assert "A0.sock" in (tmp_path / "logs" / "connect-loop.log").read_text()
 
 
+def test_attacks_that_cost_the_kernel_long_get_through(tmp_path: Path) -> None:
+    """In the last one the neighbour connects to a native endpoint, too, and must not be refused."""
+    entries = measure(tmp_path, "punched-memory", "saved-regions", "saved-qps", "watched-eventfd", "watched-socket", "native-connections")
+    assert "holes of 1 GiB" in str(entries["Neighbour/punched-memory/read"]["remark"])
+    assert "64 GiB in regions: 196" in str(entries["Neighbour/saved-regions/read"]["remark"])
+    assert "KiB saved and loaded" in str(entries["Neighbour/saved-qps/read"]["remark"])
+    assert "watches, " in str(entries["Neighbour/watched-eventfd/read"]["remark"])
+    assert "watches, " in str(entries["Neighbour/watched-socket/read"]["remark"])
+    assert "connections of 4 VMs" in str(entries["Neighbour/native-connections/read"]["remark"])
+    assert "error_occurred" not in entries["Neighbour/native-connections/read"]
+
+
+def test_huge_pages_are_cleared_or_their_lack_is_said(tmp_path: Path) -> None:
+    done = run("--scenario", "huge-pages", "--seconds", "0.3", "--logs", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert " cleared, " in done.stdout or "skipped: this machine has no free huge page" in done.stdout
+
+
 def test_an_unknown_scenario_is_refused_with_a_sentence() -> None:
     done = run("--scenario", "nonsense")
     assert done.returncode == 1
