@@ -147,9 +147,10 @@ bench: setup  ## benchmarks of the release build: hostile neighbours, process mo
 	@cmake --build --preset release
 	@tools/bench
 
-soak: setup programs  ## load and kill adapters at random for TIME (10m), then programs of process mode for as long; nothing may be left; report in build/soak/
+soak: setup programs  ## load and kill adapters at random for TIME (10m), then programs of process mode, then VMs whose memory changes, each for as long; nothing may be left; report in build/soak/
 	@nice -n 10 tests/soak/soak.py --time $(or $(TIME),10m) $(if $(SEED),--seed $(SEED)) $(if $(BUILD),--build $(BUILD))
 	@$(if $(BUILD),PVRDMA_BUILD=$(BUILD)) nice -n 10 tests/soak/process_soak.py --time $(or $(TIME),10m) $(if $(SEED),--seed $(SEED))
+	@nice -n 10 tests/soak/memory_soak.py --time $(or $(TIME),10m) $(if $(SEED),--seed $(SEED)) $(if $(BUILD),--build $(BUILD))
 
 fuzz: setup-full  ## every fuzzer with its corpus, each for TIME (30): seconds, or with s, m, h
 	@cmake --preset fuzz >/dev/null
