@@ -74,6 +74,23 @@ def test_a_domain_can_be_merged_again(host: SystemHost) -> None:
     assert "/root/none.xml cannot be read" in host.refusal("vm", "libvirt-xml", "VM-01", "--merge", "/root/none.xml")
 
 
+def test_the_adapter_is_removed_from_the_description(host: SystemHost) -> None:
+    before = host.virsh("dumpxml", "--inactive", "VM-01")
+    host.follow("guests")
+    assert "vfio-user-pci" in host.virsh("dumpxml", "VM-01")
+    assert host.ctl("vm", "get", "VM-01")["power"] == "on", "the running VM keeps its adapter"
+    host.virsh("destroy", "VM-01")
+    host.wait_for_power("VM-01", "off")
+    host.virsh("start", "VM-01")
+    assert not any(word in host.virsh("dumpxml", "VM-01") for word in ("vfio-user-pci", "52:54:00:12:34:51", "pvrdma:vm"))
+    assert host.ctl("vm", "get", "VM-01")["power"] == "off"
+    host.virsh("destroy", "VM-01")
+    host.write("/root/before.xml", before)
+    host.virsh("define", "/root/before.xml")
+    host.virsh("start", "VM-01")
+    host.wait_for_power("VM-01", "on")
+
+
 def test_qemu_runs_as_a_user_of_its_own(host: SystemHost) -> None:
     host.follow("howto/qemu")
     host.wait_for_power("VM-02", "on")
