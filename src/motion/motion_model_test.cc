@@ -1,9 +1,13 @@
 // Each thing that can go wrong, at each call of a motion. Afterwards the VM runs on exactly one host. It runs
 // on no host only if a daemon or QEMU died at the wrong moment. It never runs on two.
+#include <algorithm>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <memory>
 #include <random>
+#include <span>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,6 +28,38 @@ TEST(MotionModel, AVmGoesToTheOtherHost) {
 
 // If libvirt leads, the daemon asks for the progress again and again, so later calls repeat earlier ones.
 constexpr int kLedCallsMax = 60;
+// More than the calls of a daemon, and the commands to a QEMU, in any motion that the daemons lead.
+constexpr int kCallsMax = 200;
+
+// The daemons of a world mostly wait, so this many worlds run side by side.
+constexpr std::size_t kWorldsAtOnce = 8;
+
+using Worlds = std::vector<std::unique_ptr<MotionWorld>>;
+
+void run_side_by_side(const Worlds& worlds) {
+  std::vector<std::jthread> threads;
+  for (const auto& world : worlds) threads.emplace_back([&world] { world->run(); });
+}
+
+// Runs a world for each of these mishaps, and checks those in which it happened. Returns their number. Ends
+// early after a failure, and at the first world in which the mishap did not happen.
+template <typename Check>
+int run_worlds(std::span<const Mishap> mishaps, Leader leader, Check check) {
+  int tried = 0;
+  while (!mishaps.empty()) {
+    const auto some = mishaps.first(std::min(kWorldsAtOnce, mishaps.size()));
+    mishaps = mishaps.subspan(some.size());
+    Worlds worlds;
+    for (const Mishap& mishap : some)
+      worlds.push_back(std::make_unique<MotionWorld>(std::vector{mishap}, leader));
+    run_side_by_side(worlds);
+    for (std::size_t i = 0; i < some.size(); ++i, ++tried) {
+      if (testing::Test::HasFailure() || !worlds[i]->happened()) return tried;
+      check(*worlds[i], some[i]);
+    }
+  }
+  return tried;
+}
 
 // Checks where the VM is after the mishap.
 void expect_outcome(const MotionWorld& world, const Mishap& mishap) {
@@ -51,16 +87,10 @@ class MishapTest : public testing::TestWithParam<std::tuple<Fault, Host>> {};
 
 TEST_P(MishapTest, LeavesTheVmOnOneHost) {
   const auto [fault, host] = GetParam();
-  int tried = 0;
-  for (int at = 0;; ++at) {
-    const Mishap mishap{fault, host, at};
-    MotionWorld world({mishap});
-    world.run();
-    if (!world.happened()) break;
-    ++tried;
-    expect_outcome(world, mishap);
-    if (HasFailure()) break;
-  }
+  std::vector<Mishap> mishaps;
+  for (int at = 0; at < kCallsMax; ++at) mishaps.push_back({fault, host, at});
+  const int tried = run_worlds(mishaps, Leader::kDaemons, expect_outcome);
+  EXPECT_LT(tried, kCallsMax);
   // A destination that looks late learns the answer at its first look.
   const bool may_ask_once = fault == Fault::kAnswerLost && host == Host::kDestination;
   EXPECT_GE(tried, may_ask_once ? 1 : 2);
@@ -94,17 +124,10 @@ class LedMishapTest : public testing::TestWithParam<std::tuple<Fault, Host>> {};
 
 TEST_P(LedMishapTest, LeavesTheVmServedWhereItRuns) {
   const auto [fault, host] = GetParam();
-  int tried = 0;
-  for (int at = 0; at < kLedCallsMax; at += at < kLedCallsMax / 3 ? 1 : 3) {
-    const Mishap mishap{fault, host, at};
-    MotionWorld world({mishap}, Leader::kLibvirt);
-    world.run();
-    if (!world.happened()) break;
-    ++tried;
-    expect_led_outcome(world, mishap);
-    if (HasFailure()) break;
-  }
-  EXPECT_GE(tried, 1);
+  std::vector<Mishap> mishaps;
+  for (int at = 0; at < kLedCallsMax; at += at < kLedCallsMax / 3 ? 1 : 3)
+    mishaps.push_back({fault, host, at});
+  EXPECT_GE(run_worlds(mishaps, Leader::kLibvirt, expect_led_outcome), 1);
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<Fault, Host>>& info) {
@@ -140,26 +163,31 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, LedMishapTest,
                                           testing::Values(Host::kSource, Host::kDestination)),
                          name_of);
 
+// A world with two or three mishaps.
+std::unique_ptr<MotionWorld> world_of(std::uint32_t seed, Leader leader) {
+  constexpr Fault kAll[] = {Fault::kFails,      Fault::kDaemonDies, Fault::kDaemonComesBack,
+                            Fault::kAnswerLost, Fault::kStoreAway,  Fault::kCutOff,
+                            Fault::kQemuDies,   Fault::kQemuRefuses};
+  const std::size_t calls = leader == Leader::kLibvirt ? 48 : 24;
+  std::mt19937 random(seed);
+  const auto below = [&random](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
+  std::vector<Mishap> mishaps;
+  for (std::size_t i = 2 + below(2); i > 0; --i)
+    mishaps.push_back({kAll[below(std::size(kAll))], below(2) == 0 ? Host::kSource : Host::kDestination,
+                       static_cast<int>(below(calls))});
+  return std::make_unique<MotionWorld>(std::move(mishaps), leader);
+}
+
 // With several mishaps at once, only what each step checks is expected, and that the motion ends.
 class SeveralMishapsTest : public testing::TestWithParam<Leader> {};
 
 TEST_P(SeveralMishapsTest, LeaveTheVmOnOneHostAtMost) {
-  constexpr Fault kAll[] = {Fault::kFails,      Fault::kDaemonDies, Fault::kDaemonComesBack,
-                            Fault::kAnswerLost, Fault::kStoreAway,  Fault::kCutOff,
-                            Fault::kQemuDies,   Fault::kQemuRefuses};
-  const std::size_t calls = GetParam() == Leader::kLibvirt ? 48 : 24;
   int happened = 0;
-  for (std::uint32_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
-    std::mt19937 random(seed);
-    const auto below = [&random](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
-    std::vector<Mishap> mishaps;
-    for (std::size_t i = 2 + below(2); i > 0; --i)
-      mishaps.push_back({kAll[below(std::size(kAll))], below(2) == 0 ? Host::kSource : Host::kDestination,
-                         static_cast<int>(below(calls))});
-    MotionWorld world(std::move(mishaps), GetParam());
-    world.run();
-    happened += world.happened() ? 1 : 0;
-    if (HasFailure()) ADD_FAILURE() << "seed " << seed << ": " << world.describe();
+  for (std::uint32_t seed = 0; seed < 60 && !HasFailure();) {
+    Worlds worlds;
+    for (; worlds.size() < kWorldsAtOnce && seed < 60; ++seed) worlds.push_back(world_of(seed, GetParam()));
+    run_side_by_side(worlds);
+    for (const auto& world : worlds) happened += world->happened() ? 1 : 0;
   }
   EXPECT_GE(happened, 40);
 }

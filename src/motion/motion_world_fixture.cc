@@ -1,6 +1,7 @@
 #include "motion/motion_world_fixture.h"
 
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <fmt/core.h>
 #include <string_view>
@@ -210,9 +211,11 @@ MotionWorld::MotionWorld(std::vector<Mishap> mishaps, Leader leader)
   source.serves = source.qemu_runs = true;
   source.run_state = "running";
   of(Host::kDestination).run_state = "inmigrate";
+  static std::atomic<int> worlds;
+  const int number = worlds++;
   for (const Host host : {Host::kSource, Host::kDestination}) {
     const auto index = static_cast<std::size_t>(host);
-    paths_[index] = testing::TempDir() + fmt::format("motion_{}_{}", ::getpid(), index);
+    paths_[index] = testing::TempDir() + fmt::format("motion_{}_{}_{}", ::getpid(), number, index);
     qemus_[index].emplace(paths_[index], [this, host](const std::string& command, const Json& arguments) {
       return answer(host, command, arguments);
     });
