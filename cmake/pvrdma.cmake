@@ -2,8 +2,8 @@
 
 # The compile options of a target. With AddressSanitizer, checks that cost much compile time and find little are left to
 # PVRDMA_WHOLE_TESTS. Product code: a null pointer, a pointer outside its object, an object of the wrong class: where
-# such a pointer is used, AddressSanitizer reports the access. TEST_CODE: undefined behaviour, and a border around each
-# variable on the stack.
+# such a pointer is used, AddressSanitizer reports the access; and an address that is not aligned for its type.
+# TEST_CODE: undefined behaviour, and a border around each variable on the stack.
 function(pvrdma_compile_options target)
   cmake_parse_arguments(ARG "TEST_CODE" "" "" ${ARGN})
   set(sanitize "-fsanitize=${PVRDMA_SANITIZE}")
@@ -12,7 +12,7 @@ function(pvrdma_compile_options target)
       string(REPLACE ",undefined" "" sanitize "${sanitize}")
       list(APPEND sanitize "SHELL:--param asan-stack=0" "SHELL:--param asan-instrumentation-with-call-threshold=0")
     else()
-      list(APPEND sanitize -fno-sanitize=null,object-size,vptr)
+      list(APPEND sanitize -fno-sanitize=alignment,null,object-size,vptr)
     endif()
   endif()
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers
