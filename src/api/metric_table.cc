@@ -243,6 +243,8 @@ constexpr MetricInfo kMetrics[] = {
     {"pvrdma_sandbox_refused_calls_total", kCounter, "", "",
      "System calls of the daemon that its sandbox refused"},
     {"pvrdma_shard_adapters", kGauge, "", "shard", "Adapters that the shard serves"},
+    {"pvrdma_shard_asleep_seconds_total", kCounter, "seconds", "shard",
+     "Time in which the thread waited for work; in the rest it was busy, or waited for a core"},
     {"pvrdma_shard_cpu_seconds_total", kCounter, "seconds", "shard", "CPU time of the thread"},
     {"pvrdma_shard_long_turns_cpu_seconds_total", kCounter, "seconds", "shard",
      "CPU time of the thread in the turns that took 10 ms or longer; in the rest of them it waited"},

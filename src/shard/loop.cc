@@ -95,7 +95,7 @@ Loop::Done Loop::work(Pace::Sleep wait) {
   std::size_t ready = 0;
   const bool asks = sleeps || asks_kernel();
   if (asks) ready = poller_->collect(wait.longest);
-  if (sleeps) begin_turn(clock_.now());
+  if (sleeps) wake_up(clock_.now());
   std::size_t called = 0;
   Instant now;
   for (std::size_t i = 0; i < ready; ++i) {
@@ -128,6 +128,13 @@ Duration Loop::asked_apart(Instant now) const {
 // A mean of the last costs. A turn that the kernel has interrupted counts for no more than the most.
 void Loop::note_cost(Duration cost) {
   asking_costs_ += (std::min(cost, kAskedApartMost) - asking_costs_) / kCostsKept;
+}
+
+// The turn has waited since it began.
+void Loop::wake_up(Instant now) {
+  asleep_ += now - turn_watch_.began();
+  counters_.asleep_us = microseconds_of(asleep_);
+  begin_turn(now);
 }
 
 void Loop::begin_turn(Instant now) {

@@ -65,6 +65,7 @@ struct LoopCounters {
   std::uint64_t turns = 0;
   std::uint64_t sleeps = 0;             // turns that were ready to wait until an event or a deadline
   std::uint64_t timed_looks = 0;        // turns whose wait was shortened because something polls
+  std::uint64_t asleep_us = 0;          // how long these turns waited
   std::uint64_t tasks = 0;              // posted by other threads and run
   std::uint64_t long_turns = 0;         // TurnWatch::kLongTurn or longer: everything else waited
   std::uint64_t long_turns_us = 0;      // total length of the long turns
@@ -122,6 +123,7 @@ class Loop final : private FdHandler {
   Duration asked_apart(Instant now) const;
   void note_cost(Duration cost);
   bool run_pollables(Instant now);
+  void wake_up(Instant now);
   void begin_turn(Instant now);
   void end_turn(Instant now);
   Pace::Sleep waiting_time(Instant now);
@@ -138,6 +140,7 @@ class Loop final : private FdHandler {
   std::atomic<bool> stop_{false};
   LoopCounters counters_;
   TurnWatch turn_watch_;
+  Duration asleep_{0};                 // how long turns have waited
   Instant last_asked_{};               // when a turn that did not sleep last asked the kernel
   Instant last_ready_{};               // when the kernel last had ready descriptors
   Duration asking_costs_{};            // of a question that finds none, on average

@@ -231,6 +231,17 @@ class LongTurnTest : public testing::Test {
   std::unique_ptr<Loop> loop_ = Loop::create({.shard = 3}, clock_).value();
 };
 
+TEST(Sleep, IsCountedUntilTheLoopWakesUp) {
+  const test::ManualClock clock(3ms);  // so long is a sleep
+  const auto loop = Loop::create({}, clock).value();
+  loop->turn(0ms);
+  EXPECT_EQ(loop->counters().asleep_us, 0U);
+  loop->turn(1ms);
+  EXPECT_EQ(loop->counters().asleep_us, 3000U);
+  loop->turn(1ms);
+  EXPECT_EQ(loop->counters().asleep_us, 6000U);
+}
+
 TEST_F(LongTurnTest, IsCountedAndSaysWhoseDescriptorItWas) {
   const Fd slow(::eventfd(0, EFD_NONBLOCK));
   const Fd quick(::eventfd(0, EFD_NONBLOCK));

@@ -174,6 +174,7 @@ constexpr Named<shard::LoopCounters> kShard[] = {
     {"turns", &shard::LoopCounters::turns},
     {"sleeps", &shard::LoopCounters::sleeps},
     {"timed_looks", &shard::LoopCounters::timed_looks},
+    {"asleep_us", &shard::LoopCounters::asleep_us},
     {"tasks", &shard::LoopCounters::tasks},
     {"long_turns", &shard::LoopCounters::long_turns},
     {"long_turns_us", &shard::LoopCounters::long_turns_us},
