@@ -160,7 +160,10 @@ TEST_F(TwoFabrics, SendToThePortOfTheOtherShardFromTheBindUntilTheUnbind) {
             (std::vector<Delivery>{{.to = nullptr, .kind = 'q', .segment = kHere, .shard = kSecond}}));
   EXPECT_EQ(first_.here().path_to(gid(2)).kind, PathKind::kLocal);
   EXPECT_EQ(first_.here().path_to(gid(2)).reason, "both ports are on this host, on shards 0 and 1");
+  EXPECT_EQ(first_.here().shard_of(gid(1)), kFirst);
+  EXPECT_EQ(first_.here().shard_of(gid(2)), kSecond);
   b_.port.unbind_gid(gid(2));
+  EXPECT_EQ(first_.here().shard_of(gid(2)), std::nullopt);
   EXPECT_EQ(dropped_to(gid(2)), DropReason::kUnknownGid);
 }
 

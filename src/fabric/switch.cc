@@ -279,6 +279,13 @@ PathKind Switch::kind_to(const verbs::Gid& gid, const Port* port) const {
   return found.transport == nullptr ? PathKind::kNone : found.transport->kind();
 }
 
+std::optional<transport::ShardNumber> Switch::shard_of(const verbs::Gid& gid) const {
+  const auto local = holders_.find(gid);
+  if (local != holders_.end() && !local->second.is_lost) return shard_;
+  const auto sibling = sibling_holder(gid);
+  return sibling ? std::optional(sibling->shard) : std::nullopt;
+}
+
 std::vector<Switch::Holder> Switch::directory() const {
   std::vector<Holder> all;
   all.reserve(holders_.size());

@@ -98,6 +98,8 @@ class Switch {
   PathInfo path_to(const verbs::Gid& gid, const Port* port = nullptr) const;
   // The kind of that path only, for frequent calls. Allocates nothing.
   PathKind kind_to(const verbs::Gid& gid, const Port* port = nullptr) const;
+  // The shard of this host that serves the adapter with that GID. Empty: no adapter of this host holds it.
+  std::optional<transport::ShardNumber> shard_of(const verbs::Gid& gid) const;
 
   struct Holder {
     verbs::Gid gid;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "adapters/peer_shards.h"
 #include "device_test.h"
 #include "vfio_user/client.h"
 
@@ -130,6 +131,19 @@ TEST_F(OnTwoShards, refuse_a_wrong_key) {
   EXPECT_EQ(static_cast<abi::QpState>(must(a_->qp->query()).qp_state), abi::QpState::kErr);
   EXPECT_TRUE(eventually(
       [&] { return static_cast<abi::QpState>(must(b_->qp->query()).qp_state) == abi::QpState::kErr; }));
+}
+
+TEST_F(OnTwoShards, know_what_they_exchange_with_which_shard) {
+  const Sge sge = a_->sge(0, 5000);
+  ASSERT_EQ(execute(wr::write(1, one(sge), b_->remote())).status, Status::kSuccess);
+  ASSERT_EQ(execute(wr::read(2, one(sge), b_->remote())).status, Status::kSuccess);
+  const auto exchange = [this](std::uint32_t index) {
+    return host_.on_shard(index, [](adapters::ServedAdapter& served) {
+      return adapters::exchange_of(served, 0, kShards).bytes;
+    });
+  };
+  EXPECT_EQ(exchange(0), (std::vector<std::uint64_t>{0, 10'000}));
+  EXPECT_EQ(exchange(1), (std::vector<std::uint64_t>{5000, 0})) << "what is read counts for the reader only";
 }
 
 class OnTwoShardsWithoutPatience : public OnTwoShards {
