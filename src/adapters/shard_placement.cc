@@ -88,19 +88,45 @@ Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t s
   }
   if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
   const Shards::Standstill standstill(shards_);
+  auto placed = go(standstill, adapter, shard, "");
+  if (placed)
+    chosen_.insert(adapter);
+  else if (placed.error().kind != ErrorKind::kNotFound)
+    log::warn("adapter {}: does not move to shard {}: {}", adapter, shard, placed.error().message);
+  return placed;
+}
+
+Result<Placed> ShardPlacement::relieve(const Relief& relief) {
+  const auto try_it = [&]() -> Result<Placed> {
+    if (auto idle = check_idle_(relief.adapter); !idle) return Failure(std::move(idle).error());
+    const Shards::Standstill standstill(shards_);
+    if (chosen_.contains(relief.adapter))
+      return fail(ErrorKind::kConflict,
+                  fmt::format("adapter {} stays on its shard, which an operator has chosen", relief.adapter));
+    return go(standstill, relief.adapter, relief.to, ": " + reason_of(relief));
+  };
+  auto placed = try_it();
+  if (placed)
+    ++own_moves_;
+  else
+    log::debug("adapter {}: does not move to shard {}: {}", relief.adapter, relief.to,
+               placed.error().message);
+  return placed;
+}
+
+Result<Placed> ShardPlacement::go(const Shards::Standstill& standstill, const std::string& adapter,
+                                  std::uint32_t shard, std::string_view why) {
   const auto from = standstill.shard_of(adapter);
   if (!from) return Failure(from.error());
   const auto number = static_cast<std::uint32_t>(*from);
   if (number == shard) return Placed{.from = shard, .to = shard};
   auto placed = move(shards_[number], shards_[shard], adapter);
-  if (!placed) {
-    log::warn("adapter {}: stays on shard {}: {}", adapter, number, placed.error().message);
-    return placed;
-  }
+  if (!placed) return placed;
   placed->from = number;
   placed->to = shard;
-  log::info("adapter {}: moved from shard {} to shard {}, in {} us", adapter, number, shard,
-            std::chrono::duration_cast<std::chrono::microseconds>(placed->pause).count());
+  ++moves_;
+  log::info("adapter {}: moved from shard {} to shard {}, in {} us{}", adapter, number, shard,
+            microseconds_of(placed->pause), why);
   return placed;
 }
 

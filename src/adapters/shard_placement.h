@@ -11,14 +11,21 @@
 // If the second step fails, or the third cannot be asked for in time, then the old shard lets its adapter go
 // on. The fourth step cannot fail, and is asked for until it is done.
 //
+// An operator's place() chooses the shard: the daemon itself leaves the adapter there as long as it runs.
+//
 // Thread: any but a shard's.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "adapters/placement.h"
+#include "adapters/shard_balance.h"
 #include "adapters/shards.h"
 
 namespace pvrdma::adapters {
@@ -33,10 +40,25 @@ class ShardPlacement final : public Placement {
       : shards_(shards), check_idle_(std::move(check_idle)) {}
 
   Result<Placed> place(const std::string& adapter, std::uint32_t shard) override;
+  // A move by the daemon itself. As place(); also kConflict: an operator has chosen the adapter's shard.
+  Result<Placed> relieve(const Relief& relief);
+
+  struct Counts {
+    std::uint64_t moves = 0;
+    std::uint64_t own_moves = 0;  // of them by relieve()
+  };
+  Counts counts() const { return {moves_, own_moves_}; }
 
  private:
+  // `why` ends the log's line on the move.
+  Result<Placed> go(const Shards::Standstill& standstill, const std::string& adapter, std::uint32_t shard,
+                    std::string_view why);
+
   const Shards& shards_;
   const CheckIdle check_idle_;
+  std::set<std::string> chosen_;  // adapters whose shard an operator has chosen; used in a Standstill
+  std::atomic<std::uint64_t> moves_ = 0;
+  std::atomic<std::uint64_t> own_moves_ = 0;
 };
 
 }  // namespace pvrdma::adapters

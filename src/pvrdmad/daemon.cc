@@ -42,11 +42,6 @@ std::optional<tls::Files> tls_files(const control::ClusterConfig& config) {
   return tls::Files{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
 }
 
-std::vector<snapshots::CounterGroup> sandbox_counters() {
-  if (!sandbox::is_confined()) return {};
-  return {{"sandbox", {{"refused_calls", sandbox::refused_calls()}}}};
-}
-
 }  // namespace
 
 static_assert(api::kPvrdmaPort == transport::kTcpPort, "the ruleset opens the port that is used");
@@ -74,7 +69,7 @@ Result<void> Daemon::build(const control::Config& config, const std::string& ver
   if (auto made = make_host_calls(config.cluster); !made) return made;
   make_hca(config.cluster);
   make_controls(config.daemon, version);
-  make_moves();
+  make_moves(config.daemon);
   make_reads();
   if (auto bound = listen(config, version); !bound) return bound;
   answer_reads();
@@ -234,7 +229,7 @@ void Daemon::make_hca(const std::optional<control::ClusterConfig>& config) {
 
 void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version) {
   snapshots_ = std::make_unique<snapshots::ShardSnapshots>(*shards_, *account_, first().tcp(), first().hca(),
-                                                           sandbox_counters);
+                                                           [this] { return process_counters(); });
   adapter_links_ = std::make_unique<adapters::ShardLinks>(*shards_);
   captures_ = std::make_unique<adapters::ShardCaptures>(*shards_, *reaper_, version);
   faults_ = std::make_unique<adapters::ShardFaults>(
@@ -242,7 +237,17 @@ void Daemon::make_controls(const control::DaemonConfig& config, const std::strin
       config.fault_injection ? adapters::Injection::kAllowed : adapters::Injection::kRefused);
 }
 
-void Daemon::make_moves() {
+std::vector<snapshots::CounterGroup> Daemon::process_counters() const {
+  std::vector<snapshots::CounterGroup> groups;
+  if (sandbox::is_confined()) groups.push_back({"sandbox", {{"refused_calls", sandbox::refused_calls()}}});
+  if (rigs_.size() > 1) {
+    const adapters::ShardPlacement::Counts counts = placement_->counts();
+    groups.push_back({"placement", {{"moves", counts.moves}, {"own_moves", counts.own_moves}}});
+  }
+  return groups;
+}
+
+void Daemon::make_moves(const control::DaemonConfig& config) {
   side_ = std::make_unique<moves::ShardSide>(*shards_, clock_);
   const moves::FindMonitor find_monitor = [this](const std::string& adapter) {
     return side_->monitor(adapter);
@@ -258,6 +263,8 @@ void Daemon::make_moves() {
                                                 find_monitor);
   placement_ = std::make_unique<adapters::ShardPlacement>(
       *shards_, [this](const std::string& adapter) { return checkpoints_->check_none(adapter); });
+  if (config.shard_balancing)
+    balancer_ = std::make_unique<adapters::ShardBalancer>(*shards_, *placement_, clock_);
 }
 
 api::HostProof Daemon::host_proof() {
@@ -322,6 +329,7 @@ Daemon::~Daemon() {
   if (checkpoints_ != nullptr) checkpoints_->interrupt();
   if (reads_ != nullptr) reads_->interrupt();
   api_.reset();
+  if (balancer_ != nullptr) balancer_->stop();
   if (incoming_calls_ != nullptr) incoming_calls_->interrupt();
   if (motions_ != nullptr) motions_->stop();
   if (incoming_calls_ != nullptr) incoming_calls_->stop();
@@ -342,6 +350,7 @@ Result<void> Daemon::start() {
   }
   if (keeper_ != nullptr) keeper_->start(*shards_);
   for (const auto& rig : rigs_) rig->start_thread();
+  if (balancer_ != nullptr) balancer_->start();
   api_->start();
   return {};
 }

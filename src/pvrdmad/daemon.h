@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "adapters/keeper.h"
+#include "adapters/shard_balancer.h"
 #include "adapters/shard_captures.h"
 #include "adapters/shard_faults.h"
 #include "adapters/shard_links.h"
@@ -96,7 +97,7 @@ class Daemon {
   Result<void> make_host_calls(const std::optional<control::ClusterConfig>& config);
   void make_hca(const std::optional<control::ClusterConfig>& config);
   void make_controls(const control::DaemonConfig& config, const std::string& version);
-  void make_moves();
+  void make_moves(const control::DaemonConfig& config);
   void make_reads();
   Result<void> listen(const control::Config& config, const std::string& version);
   // From now on, other hosts may read from this one.
@@ -110,6 +111,7 @@ class Daemon {
   // shard.
   ShardRig& first() { return *rigs_.front(); }
   api::HostProof host_proof();
+  std::vector<snapshots::CounterGroup> process_counters() const;
 
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;
@@ -137,7 +139,8 @@ class Daemon {
   std::unique_ptr<moves::Checkpoints> checkpoints_;
   std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
   std::unique_ptr<adapters::ShardPlacement> placement_;
-  std::unique_ptr<api::HostReads> reads_;  // null if membership_ is
+  std::unique_ptr<adapters::ShardBalancer> balancer_;  // null: the daemon moves no adapter by itself
+  std::unique_ptr<api::HostReads> reads_;              // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
   tls::Certificates certificates_;
 };

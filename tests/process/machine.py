@@ -91,10 +91,10 @@ class Machine:
             os.chown(folder, NOBODY, NOBODY)
         return folder
 
-    def start_daemon(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts the daemon that pvrdma-run then finds, with two nodes."""
+    def start_daemon(self, *arguments: str, nodes: int = 2) -> subprocess.Popen[str]:
+        """Starts the daemon that pvrdma-run then finds."""
         self.own_folder(self.runtime.name)
-        return self.start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", "2", "--runtime", str(self.runtime), *arguments)
+        return self.start(str(BUILD / "src/pvrdmad/pvrdmad"), "--ci", str(nodes), "--runtime", str(self.runtime), *arguments)
 
     def run(self, *command: str, node: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs it to its end."""

@@ -60,6 +60,7 @@ Result<Config> load_config(const ConfigSources& sources) {
   override_with(daemon, "log_format", sources.log_format, "--log-format");
   override_with(daemon, "dedicated_core", sources.dedicated_core, "--dedicated-core");
   override_with(daemon, "shards", sources.shards, "--shards");
+  if (sources.shard_balancing) daemon.set("shard_balancing", true, {"--shard-balancing", "shard_balancing"});
   if (sources.fault_injection) daemon.set("fault_injection", true, {"--fault-injection", "fault_injection"});
   for (const std::string& flag : sources.adapter_flags) {
     auto section = read_adapter_flag(flag);

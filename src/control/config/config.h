@@ -56,6 +56,7 @@ struct DaemonConfig {
   // How many threads serve the adapters, which are dealt out to them in turn. Several only without a cluster,
   // RoCE links and a dedicated core.
   std::uint32_t shards = 1;
+  bool shard_balancing = false;  // the daemon moves adapters from a busy shard to an idle one by itself
   // The shard's thread runs only on this core, and never sleeps while there are doorbells to poll. A thread
   // can be bound to the core. Empty: the thread runs on any core.
   std::optional<std::uint32_t> dedicated_core;
@@ -134,6 +135,7 @@ struct ConfigSources {
   std::optional<std::string> log_format;
   std::optional<std::int64_t> dedicated_core;
   std::optional<std::int64_t> shards;
+  bool shard_balancing = false;  // as the next one
   bool fault_injection = false;  // true if the flag is given; otherwise the file decides
 };
 

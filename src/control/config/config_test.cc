@@ -221,6 +221,21 @@ TEST_F(ConfigTest, TheAdaptersMayHaveSeveralShards) {
             "FILE:2: [daemon] shards = 17 is not allowed: it takes a number from 1 to 16");
 }
 
+TEST_F(ConfigTest, SeveralShardsMayBeBalanced) {
+  const auto with = [](const std::string& lines) { return "[daemon]\n" + lines + "\n" + kVm01; };
+  EXPECT_FALSE(load(with("shards = 2"))->daemon.shard_balancing);
+  EXPECT_TRUE(load(with("shards = 2\nshard_balancing = true"))->daemon.shard_balancing);
+  EXPECT_TRUE(load_config({.adapter_flags = {kVm01Flag}, .shards = 2, .shard_balancing = true})
+                  ->daemon.shard_balancing);
+  EXPECT_FALSE(load(with("shard_balancing = false"))->daemon.shard_balancing);
+  EXPECT_EQ(mistake_in(with("shard_balancing = true")),
+            "FILE:2: [daemon] shard_balancing = true needs several shards: set shards to 2 or more");
+  EXPECT_EQ(
+      mistake_in(with("shards = 2\nspin_us = \"forever\"\nshard_balancing = true")),
+      "FILE:4: [daemon] shard_balancing = true is not possible with spin_us = \"forever\": a shard that "
+      "never sleeps always looks busy");
+}
+
 TEST_F(ConfigTest, SaysWhyThereIsOneShard) {
   EXPECT_EQ(why_one_shard(*load(kVm01)), "[daemon] shards is 1");
   EXPECT_EQ(why_one_shard(*load("[daemon]\nshards = 2\n" + std::string(kVm01))), "");

@@ -226,6 +226,17 @@ Result<void> check_shards(const Document& document, const Config& config) {
                fmt::format("is not possible with {}: {}", one.demanded_by, one.why));
 }
 
+Result<void> check_shard_balancing(const Document& document, const DaemonConfig& daemon) {
+  if (!daemon.shard_balancing) return {};
+  const Section& section = *document.table("daemon");
+  if (daemon.shards == 1)
+    return wrong(section, "shard_balancing", "needs several shards: set shards to 2 or more");
+  if (daemon.spin == Duration::max())
+    return wrong(section, "shard_balancing",
+                 "is not possible with spin_us = \"forever\": a shard that never sleeps always looks busy");
+  return {};
+}
+
 }  // namespace
 
 std::string why_one_shard(const Config& config) {
@@ -264,6 +275,8 @@ Result<Config> apply_rules(const Document& document) {
   }
   if (auto unique = check_unique(document, config); !unique) return Failure(std::move(unique).error());
   if (auto shards = check_shards(document, config); !shards) return Failure(std::move(shards).error());
+  if (auto balancing = check_shard_balancing(document, config.daemon); !balancing)
+    return Failure(std::move(balancing).error());
   if (auto links = check_links(document, config); !links) return Failure(std::move(links).error());
   return config;
 }

@@ -15,7 +15,7 @@ std::string prefix(const Section& section, std::string_view where) {
 
 std::string shown(const schema::ParsedJson& value) {
   if (value.is_string()) return fmt::format("\"{}\"", value.get_ref<const std::string&>());
-  if (value.is_number_integer()) return value.dump();
+  if (value.is_number_integer() || value.is_boolean()) return value.dump();
   if (!value.is_array() ||
       !std::all_of(value.begin(), value.end(), [](const auto& each) { return each.is_string(); })) {
     return fmt::format("({})", kind_of(value));

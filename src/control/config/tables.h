@@ -147,6 +147,7 @@ inline constexpr auto kObject<control::DaemonConfig> = request(
     field("sandbox", &control::DaemonConfig::sandbox),
     field("dedicated_core", &control::DaemonConfig::dedicated_core, OptionalRule<control::CoreRule>{}),
     field("shards", &control::DaemonConfig::shards, NumberRule{1, 16}),
+    field("shard_balancing", &control::DaemonConfig::shard_balancing),
     field("fault_injection", &control::DaemonConfig::fault_injection));
 
 // The budgets of an adapter in its own table, or of every adapter in [budgets]. With a rate below the
