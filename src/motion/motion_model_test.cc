@@ -38,7 +38,12 @@ using Worlds = std::vector<std::unique_ptr<MotionWorld>>;
 
 void run_side_by_side(const Worlds& worlds) {
   std::vector<std::jthread> threads;
-  for (const auto& world : worlds) threads.emplace_back([&world] { world->run(); });
+  for (const auto& world : worlds) {
+    threads.emplace_back([&world] {
+      SCOPED_TRACE(world->describe());
+      world->run();
+    });
+  }
 }
 
 // Runs a world for each of these mishaps, and checks those in which it happened. Returns their number. Ends
@@ -188,6 +193,7 @@ TEST_P(SeveralMishapsTest, LeaveTheVmOnOneHostAtMost) {
     for (; worlds.size() < kWorldsAtOnce && seed < 60; ++seed) worlds.push_back(world_of(seed, GetParam()));
     run_side_by_side(worlds);
     for (const auto& world : worlds) happened += world->happened() ? 1 : 0;
+    if (HasFailure()) ADD_FAILURE() << "in one of the " << worlds.size() << " worlds before seed " << seed;
   }
   EXPECT_GE(happened, 40);
 }

@@ -138,7 +138,7 @@ class Machine:
 
     def _checked(self, server: subprocess.Popen[str], client: subprocess.CompletedProcess[str]) -> tuple[str, str]:
         """The outputs of two programs that must succeed. If the client has failed, nobody comes to the server any more."""
-        if client.returncode != 0:
+        if client.returncode != 0 and server.poll() is None:
             os.killpg(server.pid, signal.SIGTERM)
         output, _ = server.communicate(timeout=PATIENCE_S)
         assert client.returncode == 0, f"client: {client.stdout}\nserver: {output}\n{self.logs()}"

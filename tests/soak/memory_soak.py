@@ -30,6 +30,7 @@ from harness.daemon import REPOSITORY, Adapter, Daemon, binary  # noqa: E402  (t
 from soak import seconds_of  # noqa: E402
 from soaking.gauge import Quiet, Slack, difference, growth, objects_of, usage_of  # noqa: E402
 from soaking.guest import Broken, Guest  # noqa: E402
+from soaking.outcome import outcome_of  # noqa: E402
 
 _FOLDER = REPOSITORY / "build" / "soak" / "memory"
 _RESTLESS = ("A1", "A2", "A3")
@@ -163,15 +164,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.build is not None:
         os.environ["PVRDMA_BUILD"] = str(Path(options.build).resolve())
-    print(f"memory soak: {options.time:.0f} s, seed {options.seed}", flush=True)
     soak = MemorySoak(options.seed)
-    try:
-        soak.run(options.time)
-    except AssertionError as error:
-        print(f"WRONG: {error}\nmemory soak: seed {options.seed}, {dict(soak.done)}")
-        return 1
-    print(f"memory soak: all as it should be; seed {options.seed}, {dict(soak.done)}")
-    return 0
+    return outcome_of("memory soak", options.time, options.seed, soak.run, soak.done)
 
 
 if __name__ == "__main__":

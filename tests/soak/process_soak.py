@@ -29,6 +29,7 @@ sys.path[:0] = [str(_HERE), *(str(_HERE.parent / name) for name in ("cluster", "
 from machine import PATIENCE_S, STANDIN_OBJECTS, Machine, is_alive, listens, until  # noqa: E402  (the path above comes first)
 from soak import seconds_of  # noqa: E402
 from soaking.gauge import usage_of  # noqa: E402
+from soaking.outcome import outcome_of  # noqa: E402
 
 _NODES = (0, 1)
 _PAIRS = 3
@@ -247,15 +248,8 @@ def main() -> int:
     parser.add_argument("--time", type=seconds_of, default=seconds_of("10m"), help="default: 10m")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32), help="of all choices; default: another each time")
     options = parser.parse_args()
-    print(f"process soak: {options.time:.0f} s, seed {options.seed}", flush=True)
     soak = ProcessSoak(options.seed)
-    try:
-        soak.run(options.time)
-    except AssertionError as error:
-        print(f"WRONG: {error}\nprocess soak: seed {options.seed}, killed {dict(soak.killed)}")
-        return 1
-    print(f"process soak: all as it should be; seed {options.seed}, killed {dict(soak.killed)}")
-    return 0
+    return outcome_of("process soak", options.time, options.seed, soak.run, soak.killed)
 
 
 if __name__ == "__main__":
