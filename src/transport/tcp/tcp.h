@@ -52,11 +52,13 @@ struct TcpOptions {
   TakeCall take_call;  // empty: calls are refused
 };
 
+// A shard of another host.
 struct TcpPeer {
-  HostId id;
+  HostId id;  // of this shard of the host: each has its own
   std::string name;
   IpAddress address;
   std::uint16_t port = kTcpPort;
+  ShardNumber shard{};
   friend bool operator==(const TcpPeer&, const TcpPeer&) = default;
 };
 
