@@ -68,10 +68,10 @@ AdapterSet::~AdapterSet() {
 }
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
-  const GivenBack* given = given_to(config.name);
+  const auto given = given_to(config.name);
   AdapterSetup setup = to_setup(config, config.budgets, account_);
-  keep_to_client(setup, given);
-  auto adapter = ServedAdapter::create(setup, fabric_.segment(transport::SegmentId{}), parts_, given);
+  keep_to_client(setup, given.get());
+  auto adapter = ServedAdapter::create(setup, fabric_.segment(transport::SegmentId{}), parts_, given.get());
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   statics_.emplace(config.name, config);
@@ -89,39 +89,27 @@ Result<void> AdapterSet::start() {
   return {};
 }
 
-void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
+void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted, const std::set<std::string>& on_this_host) {
   std::map<std::string, WantedAdapter> by_vm;
   for (WantedAdapter& each : wanted) by_vm.emplace(each.config.name, std::move(each));
   wanted_ = std::move(by_vm);
   reconcile();
-  const auto unwanted = std::erase_if(given_, [this](const auto& given) {
-    if (wanted_.contains(given.first)) return false;
-    log::warn("adapter {}: it was kept, but this host no longer serves it: its client loses it", given.first);
-    remove_files(given.second);
-    return true;
-  });
-  if (unwanted != 0) parts_.keeping->notice();
+  if (parts_.keeping != nullptr) parts_.keeping->drop_all_but(on_this_host);
 }
 
-std::vector<std::string> AdapterSet::not_taken_back() const {
-  std::vector<std::string> names;
-  for (const auto& [name, given] : given_) names.push_back(name);
-  return names;
-}
-
-GivenBack* AdapterSet::given_to(const std::string& name) {
-  const auto found = given_.find(name);
-  return found != given_.end() ? &found->second : nullptr;
+std::shared_ptr<const GivenBack> AdapterSet::given_to(const std::string& name) const {
+  return parts_.keeping != nullptr ? parts_.keeping->given(name) : nullptr;
 }
 
 void AdapterSet::take_back(ServedAdapter& adapter) {
-  const auto found = given_.find(adapter.port().name());
-  if (found == given_.end()) return;
-  if (auto taken = adapter.take_back(found->second); !taken) {
+  const std::string& name = adapter.port().name();
+  const auto given = given_to(name);
+  if (given == nullptr) return;
+  if (auto taken = adapter.take_back(*given); !taken) {
     log::error("adapter {}: cannot be taken back: its VM has no adapter until the VM is started again: {}",
-               adapter.port().name(), taken.error().message);
+               name, taken.error().message);
   }
-  given_.erase(found);
+  parts_.keeping->taken_back(name);
 }
 
 ServedAdapter* AdapterSet::find(const std::string& name) const {
@@ -257,7 +245,7 @@ Result<void> AdapterSet::make(Provided& provided) {
   if (is_static(wanted.config.name)) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
-  const GivenBack* given = given_to(wanted.config.name);
+  const auto given = given_to(wanted.config.name);
   if (!wanted.trouble.empty()) {
     if (given == nullptr || !given->record.has_client) return fail(wanted.trouble);
     // A VM that runs keeps its adapter, and the adapter's socket its owner.
@@ -266,8 +254,8 @@ Result<void> AdapterSet::make(Provided& provided) {
   }
   AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), account_);
   setup.is_arriving = wanted.is_arriving;
-  provided.is_as_before = keep_to_client(setup, given);
-  auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), parts_, given);
+  provided.is_as_before = keep_to_client(setup, given.get());
+  auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), parts_, given.get());
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ class AdapterSet final : private shard::Pollable {
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
   // `vm_budgets` are those of each of the cluster's VMs. The rest is borrowed and outlives this. `power`,
-  // `account`, `reaper`, `natives` and `keeping` may be null; without `account`, no totals apply.
+  // `account`, `reaper`, `natives` and `keeping` may be null; without `account`, no totals apply. An adapter
+  // of which `keeping` has a record is taken back when it is made.
   AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
              const Budgets& vm_budgets = {}, verbs::HostAccount* account = nullptr, Reaper* reaper = nullptr,
              const NativeLinks* natives = nullptr, Keeping* keeping = nullptr);
@@ -44,21 +46,15 @@ class AdapterSet final : private shard::Pollable {
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
 
-  // The records that were kept of adapters, by name. Each adapter is taken back when it is made. Called
-  // before the other functions. The first set_wanted() drops the records of adapters that the cluster does
-  // not want.
-  void give_back(std::map<std::string, GivenBack> given) { given_ = std::move(given); }
-  // The names of adapters with records that were not taken back yet.
-  std::vector<std::string> not_taken_back() const;
-
   // Adds an adapter that the cluster does not know, in the segment that is local to this host. It listens at
   // once. Errors: as ServedAdapter::create().
   Result<void> add_static(const control::AdapterConfig& config);
   // Begins to serve. Called once. Errors: epoll's errno.
   Result<void> start();
 
-  // Sets which of the cluster's adapters this host must serve.
-  void set_wanted(std::vector<WantedAdapter> wanted);
+  // Sets which of the cluster's adapters this shard must serve. `on_this_host`: those of all shards, by name.
+  // Kept records of others are dropped.
+  void set_wanted(std::vector<WantedAdapter> wanted, const std::set<std::string>& on_this_host);
 
   // --- An adapter of the configuration moves to another shard (shard_placement.h); called from tasks of the
   // loops ---
@@ -103,7 +99,8 @@ class AdapterSet final : private shard::Pollable {
   std::string what() const override { return "the adapter set"; }
 
   bool is_static(const std::string& name) const;
-  GivenBack* given_to(const std::string& name);
+  // What the daemon's previous process kept of it; null: nothing.
+  std::shared_ptr<const GivenBack> given_to(const std::string& name) const;
   void take_back(ServedAdapter& adapter);
   void report_natives(const ServedAdapter& adapter);
   void reconcile();
@@ -119,7 +116,6 @@ class AdapterSet final : private shard::Pollable {
   PowerObserver* const power_;
   const NativeLinks* const natives_;
   const ServingParts parts_;
-  std::map<std::string, GivenBack> given_;  // by adapter; not taken back yet
   const Budgets vm_budgets_;
   verbs::HostAccount* const account_;
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;

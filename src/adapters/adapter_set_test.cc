@@ -68,8 +68,10 @@ class AdapterSetTest : public testing::Test {
     return shard::ask(*loop_, 10s, std::move(question)).value();
   }
   void want(const std::vector<WantedAdapter>& wanted) {
-    on_shard([this, wanted] {
-      set_->set_wanted(wanted);
+    std::set<std::string> names;
+    for (const WantedAdapter& each : wanted) names.insert(each.config.name);
+    on_shard([this, wanted, names] {
+      set_->set_wanted(wanted, names);
       return true;
     });
   }
@@ -164,7 +166,7 @@ class WaitingAdapterTest : public AdapterSetTest {
     make_set();
     std::map<std::string, GivenBack> given;
     given.emplace("VM-01", read_kept(std::move(kept.fds), std::move(kept.stream)).value());
-    set_->give_back(std::move(given));
+    keeping_.give_back(std::move(given));
     run();
     return client;
   }

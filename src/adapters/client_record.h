@@ -18,6 +18,7 @@
 #include <tuple>
 #include <vector>
 
+#include "adapters/keeping.h"
 #include "adapters/kept_record.h"
 #include "base/client_fd.h"
 #include "base/reaper.h"

@@ -86,7 +86,7 @@ void Keeper::take(std::map<std::string, Fd> came) {
   }
 }
 
-std::map<std::string, GivenBack> Keeper::given(const std::function<bool(const std::string&)>& may_be) {
+std::set<std::string> Keeper::give_back(const std::function<bool(const std::string&)>& may_be) {
   std::erase_if(given_, [&may_be](const auto& each) {
     if (may_be(each.first)) return false;
     log::warn("adapter {}: it was kept, but no adapter has that name any more: its client loses it",
@@ -101,7 +101,8 @@ std::map<std::string, GivenBack> Keeper::given(const std::function<bool(const st
   for (const std::string& name : useless_) remove(name);
   if (const auto settled = useless_.empty() ? Result<void>() : store_.settle(); !settled)
     log::warn("useless descriptors may stay in the descriptor store: {}", settled.error().message);
-  return std::move(given_);
+  keeping_.give_back(std::exchange(given_, {}));
+  return keeping_.not_taken_back();
 }
 
 void Keeper::remove(const std::string& name) {
@@ -156,11 +157,12 @@ void Keeper::run() {
 // Returns false if a shard did not answer. What the others have collected is stored all the same, because
 // they will not collect it again.
 bool Keeper::collect_and_store() {
+  std::set<std::string> all =
+      keeping_.not_taken_back();  // asked first: one that is taken back later is seen twice
   const auto collected = shards_->ask_all(
       [this](std::size_t shard) { return collect((*shards_)[shard].adapters, Adapter::Objects::kLost); },
       "recording the kept adapters", kPatience);
   bool is_complete = true;
-  std::set<std::string> all;
   for (const auto& of_shard : collected) {
     if (!of_shard) {
       is_complete = false;
@@ -176,7 +178,6 @@ bool Keeper::collect_and_store() {
 // Called on the shard of `adapters`, or after it has ended.
 Keeper::Collected Keeper::collect(const AdapterSet& adapters, Adapter::Objects objects) const {
   Collected collected;
-  for (const std::string& name : adapters.not_taken_back()) collected.all.insert(name);
   for (const auto& adapter : adapters.adapters()) {
     const std::string& name = adapter->port().name();
     collected.all.insert(name);
@@ -252,7 +253,7 @@ void Keeper::keep_all() {
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   if (shards_ == nullptr) return;
-  std::set<std::string> all;
+  std::set<std::string> all = keeping_.not_taken_back();
   for (const Shard& shard : *shards_) {
     const Collected collected = collect(shard.adapters, Adapter::Objects::kSaved);
     store(collected.changed);

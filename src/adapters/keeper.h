@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "adapters/adapter_set.h"
+#include "adapters/keeping.h"
 #include "adapters/kept_record.h"
 #include "adapters/shards.h"
 #include "base/log.h"
@@ -42,11 +43,11 @@ class Keeper {
   Keeper& operator=(const Keeper&) = delete;
 
   Keeping& keeping() { return keeping_; }
-  // The kept records, by adapter. Only the first call returns them. `may_be`: whether this process may have
-  // an adapter of that name. All descriptors of other adapters, and of records that cannot be read, are
-  // removed from the store. The clients of those adapters have lost them, and their sockets' paths become
-  // free.
-  std::map<std::string, GivenBack> given(const std::function<bool(const std::string&)>& may_be);
+  // Gives the kept records to keeping(), and returns the names of their adapters. `may_be`: whether this
+  // process may have an adapter of that name. All descriptors of other adapters, and of records that cannot
+  // be read, are removed from the store. The clients of those adapters have lost them, and their sockets'
+  // paths become free. Called once, before the adapters are made.
+  std::set<std::string> give_back(const std::function<bool(const std::string&)>& may_be);
   // The name of this host's last life in the cluster; empty: there was no such life.
   const std::string& instance() const { return instance_; }
   // Called before start().
@@ -64,7 +65,7 @@ class Keeper {
   // What one shard has to keep.
   struct Collected {
     std::vector<KeptAdapter> changed;
-    std::set<std::string> all;  // their names, and the names of adapters that are not taken back yet
+    std::set<std::string> all;  // the names of its adapters
   };
 
   void take(std::map<std::string, Fd> came);

@@ -2,13 +2,11 @@
 // descriptors, and a stream of src/state that describes them. The stream has a KeptRecord and then the
 // adapter itself (device/adapter_state.cc). ADR 20.
 //
-// Thread: values; Keeping any.
+// Thread: values.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,23 +25,6 @@ namespace pvrdma::adapters {
 
 // The number of a kept descriptor. No number is used twice, even by later processes. 0: no descriptor.
 using KeptId = std::uint64_t;
-
-// What the adapters of a process share in order to be kept, on whichever shards they are.
-class Keeping {
- public:
-  // `noticed` is called on a shard after a change of anything that is kept. It must not block.
-  explicit Keeping(std::function<void()> noticed) : noticed_(std::move(noticed)) {}
-  KeptId next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  // Called before the first next_id(), by one thread.
-  void skip_ids_to(KeptId last) {
-    if (last > last_id_.load(std::memory_order_relaxed)) last_id_.store(last, std::memory_order_relaxed);
-  }
-  void notice() { noticed_(); }
-
- private:
-  const std::function<void()> noticed_;
-  std::atomic<KeptId> last_id_ = 0;
-};
 
 struct KeptMap {
   vfio_user::DmaMapRequest request;

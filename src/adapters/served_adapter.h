@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "adapters/adapter_fault.h"
+#include "adapters/keeping.h"
 #include "adapters/kept_record.h"
 #include "adapters/seated_adapter.h"
 #include "base/reaper.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -22,11 +22,10 @@ namespace pvrdma::daemon {
 namespace {
 
 // A daemon that was killed has left the sockets of its VMs. Some of them may be on other hosts now.
-void remove_sockets_of_others(const control::ClusterConfig& config,
-                              const std::map<std::string, adapters::GivenBack>& given) {
+void remove_sockets_of_others(const control::ClusterConfig& config, const std::set<std::string>& kept) {
   const auto dead = remove_dead_sockets(
       config.socket_folder, cluster::kSocketSuffix,
-      [&given](const std::string& path) { return given.contains(std::filesystem::path(path).stem()); });
+      [&kept](const std::string& path) { return kept.contains(std::filesystem::path(path).stem()); });
   for (const std::string& socket : dead) vmm::remove_empty_folder_beside(socket);
 }
 
@@ -152,16 +151,15 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
     shards.push_back(rig->shard());
   }
   shards_ = std::make_unique<adapters::Shards>(std::move(shards));
-  std::map<std::string, adapters::GivenBack> given;
+  std::set<std::string> kept;
   if (keeper_ != nullptr) {
     // A member of a cluster learns later which VMs it has, so it takes back every kept adapter.
-    given = keeper_->given([&config](const std::string& name) {
+    kept = keeper_->give_back([&config](const std::string& name) {
       return config.cluster ||
              std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
     });
   }
-  if (config.cluster) remove_sockets_of_others(*config.cluster, given);
-  if (keeper_ != nullptr) give_back(config.adapters, std::move(given));
+  if (config.cluster) remove_sockets_of_others(*config.cluster, kept);
   for (std::size_t i = 0; i < config.adapters.size(); ++i) {
     auto added = rigs_[shard_of(i)]->adapters().add_static(config.adapters[i]);
     if (!added) return Failure(std::move(added).error().in("adapter " + config.adapters[i].name));
@@ -173,16 +171,6 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
 adapters::Keeping* Daemon::keeping() {
   if (keeper_ != nullptr) return &keeper_->keeping();
   return rigs_.size() > 1 ? &unstored_ : nullptr;
-}
-
-void Daemon::give_back(const std::vector<control::AdapterConfig>& adapters,
-                       std::map<std::string, adapters::GivenBack> given) {
-  std::vector<std::map<std::string, adapters::GivenBack>> by_shard(rigs_.size());
-  for (std::size_t i = 0; i < adapters.size(); ++i) {
-    if (auto kept = given.extract(adapters[i].name)) by_shard[shard_of(i)].insert(std::move(kept));
-  }
-  by_shard.front().merge(given);  // those of the cluster's VMs
-  for (std::size_t i = 0; i < rigs_.size(); ++i) rigs_[i]->adapters().give_back(std::move(by_shard[i]));
 }
 
 Result<void> Daemon::connect_store(const std::optional<control::ClusterConfig>& config,
@@ -228,8 +216,12 @@ void Daemon::make_hca(const std::optional<control::ClusterConfig>& config) {
 }
 
 void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version) {
-  snapshots_ = std::make_unique<snapshots::ShardSnapshots>(*shards_, *account_, first().tcp(), first().hca(),
-                                                           [this] { return process_counters(); });
+  std::vector<const transport::Tcp*> tcps;
+  if (first().tcp() != nullptr) {
+    for (const auto& rig : rigs_) tcps.push_back(rig->tcp());
+  }
+  snapshots_ = std::make_unique<snapshots::ShardSnapshots>(
+      *shards_, *account_, std::move(tcps), first().hca(), [this] { return process_counters(); });
   adapter_links_ = std::make_unique<adapters::ShardLinks>(*shards_);
   captures_ = std::make_unique<adapters::ShardCaptures>(*shards_, *reaper_, version);
   faults_ = std::make_unique<adapters::ShardFaults>(

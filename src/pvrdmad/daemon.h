@@ -15,7 +15,6 @@
 // own.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,9 +88,6 @@ class Daemon {
   Result<void> make_adapters(const control::Config& config);
   // Null: nothing is kept.
   adapters::Keeping* keeping();
-  // Gives each shard what the previous process left of its adapters.
-  void give_back(const std::vector<control::AdapterConfig>& adapters,
-                 std::map<std::string, adapters::GivenBack> given);
   Result<void> connect_store(const std::optional<control::ClusterConfig>& config,
                              const control::Plane::StopAsked& stop_asked);
   Result<void> make_host_calls(const std::optional<control::ClusterConfig>& config);

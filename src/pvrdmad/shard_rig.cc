@@ -1,6 +1,8 @@
 #include "pvrdmad/shard_rig.h"
 
 #include <new>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace pvrdma::daemon {
@@ -100,7 +102,9 @@ void ShardRig::apply(const cluster::ShardView& view) {
   }
   fabric_.set_view(view.fabric);
   natives_->set_cluster(view.switches, view.fabric.natives);
-  adapters_->set_wanted(view.adapters);
+  std::set<std::string> names;
+  for (const auto& each : view.adapters) names.insert(each.config.name);
+  adapters_->set_wanted(view.adapters, names);
 }
 
 }  // namespace pvrdma::daemon

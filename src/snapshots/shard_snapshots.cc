@@ -255,6 +255,26 @@ std::vector<CounterGroup> sum(const std::vector<ShardCopy>& shards,
   return all;
 }
 
+// Adds what one shard's lanes are to other hosts. A host has an entry for each of its shards there; here it
+// has one. Only the first shard listens.
+void add_tcp(const transport::TcpState& shard, std::size_t number, transport::TcpState& all) {
+  if (number == 0) {
+    all.listening = shard.listening;
+    all.trouble = shard.trouble;
+  }
+  for (const transport::TcpPeerState& peer : shard.peers) {
+    const auto known = std::ranges::find(all.peers, peer.name, &transport::TcpPeerState::name);
+    if (known == all.peers.end()) {
+      all.peers.push_back(peer);
+      continue;
+    }
+    known->lanes_up += peer.lanes_up;
+    known->sessions_up += peer.sessions_up;
+    known->reconnects += peer.reconnects;
+    if (known->trouble.empty()) known->trouble = peer.trouble;
+  }
+}
+
 QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
   const verbs::QpInfo& info = copy.info;
   QpSnapshot qp;
@@ -327,7 +347,7 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
     snapshot.shards.push_back(to_snapshot(shard, copies[shard]));
     const auto& not_served = copies[shard].not_served;
     snapshot.not_served.insert(snapshot.not_served.end(), not_served.begin(), not_served.end());
-    if (copies[shard].tcp) snapshot.tcp = copies[shard].tcp->state;
+    if (copies[shard].tcp) add_tcp(copies[shard].tcp->state, shard, snapshot.tcp);
     if (copies[shard].hca) snapshot.hca = copies[shard].hca->state;
   }
   for (const AdapterSnapshot& adapter : snapshot.adapters) snapshot.hca.pinned_bytes += adapter.pinned_bytes;

@@ -23,14 +23,15 @@ using ProcessCounters = std::function<std::vector<CounterGroup>()>;
 
 class ShardSnapshots final : public SnapshotSource {
  public:
-  // All are borrowed and outlive this and every call. `tcp` and `hca` belong to the first shard, the only one
-  // that reaches other hosts; they are null if the host is not in a cluster. `process_counters` may be empty.
+  // All are borrowed and outlive this and every call. `tcps`: by shard; empty if the host is not in a
+  // cluster. `hca` belongs to the first shard; null if the host is not in a cluster. `process_counters` may
+  // be empty.
   ShardSnapshots(const adapters::Shards& shards, const verbs::HostAccount& account,
-                 const transport::Tcp* tcp = nullptr, const transport::Hca* hca = nullptr,
+                 std::vector<const transport::Tcp*> tcps = {}, const transport::Hca* hca = nullptr,
                  ProcessCounters process_counters = nullptr)
       : shards_(shards),
         account_(account),
-        tcp_(tcp),
+        tcps_(std::move(tcps)),
         hca_(hca),
         process_counters_(std::move(process_counters)) {}
 
@@ -39,12 +40,12 @@ class ShardSnapshots final : public SnapshotSource {
  private:
   // Adds the QPs of one adapter of the shard, and nothing if the adapter has gone.
   Result<void> add_qps(std::size_t shard, const std::string& adapter, Snapshot& snapshot);
-  const transport::Tcp* tcp_of(std::size_t shard) const { return shard == 0 ? tcp_ : nullptr; }
+  const transport::Tcp* tcp_of(std::size_t shard) const { return tcps_.empty() ? nullptr : tcps_[shard]; }
   const transport::Hca* hca_of(std::size_t shard) const { return shard == 0 ? hca_ : nullptr; }
 
   const adapters::Shards& shards_;
   const verbs::HostAccount& account_;
-  const transport::Tcp* const tcp_;
+  const std::vector<const transport::Tcp*> tcps_;
   const transport::Hca* const hca_;
   const ProcessCounters process_counters_;
 };

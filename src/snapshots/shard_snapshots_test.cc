@@ -95,7 +95,7 @@ TEST_F(ShardSnapshotsTest, TellsThePathsAndWhatIsNotServed) {
                      {0x52, 0x54, 0, 0, 0, 2},
                      HardwareVersion::k14,
                      RoceVersion::kV2};
-    adapters_->set_wanted({wanted});
+    adapters_->set_wanted({wanted}, {wanted.config.name});
   });
   ASSERT_TRUE(posted);
   const Snapshot snapshot = take(SnapshotDetail::kAdapters);
