@@ -12,14 +12,24 @@ constexpr Duration kTick = std::chrono::milliseconds(500);
 constexpr int kTicksPerDiscovery = 4;
 constexpr std::chrono::seconds kStorePatience(5);
 
+std::uint16_t count_of(const std::vector<shard::Loop*>& loops) {
+  return static_cast<std::uint16_t>(loops.size());
+}
+
 }  // namespace
 
-Membership::Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop,
-                       const Clock& clock, ViewSlot::Apply apply, std::string instance)
+Membership::Membership(const control::ClusterConfig& config, std::string version,
+                       const std::vector<control::RoceConfig>& links, const std::vector<shard::Loop*>& loops,
+                       const Clock& clock, const ViewFeed::Apply& apply, std::string instance)
     : host_name_(config.host_name),
       clock_(clock),
-      presence_(config, std::move(version), std::move(instance)),
-      feed_(config.host_name, config.socket_folder, loop, std::move(apply)) {}
+      presence_(config, std::move(version), count_of(loops), std::move(instance)),
+      feed_(config.host_name, config.socket_folder,
+            VmShards(config.host_name, count_of(loops), links,
+                     config.hca_enabled && !config.hca_require_encryption),
+            loops, apply) {
+  for (std::uint16_t i = 0; i < count_of(loops); ++i) shards_.emplace_back(news_, transport::ShardNumber(i));
+}
 
 Membership::~Membership() {
   stop();
@@ -48,11 +58,12 @@ void Membership::stop(control::LeasedRecords records) {
 }
 
 // The segment of the daemon's own adapters does not concern the cluster.
-void Membership::on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) {
-  if (segment != transport::SegmentId{}) news_.gid_bound({segment, gid}, port);
+void Membership::ShardNews::on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid,
+                                         const std::string& port) {
+  if (segment != transport::SegmentId{}) news_.gid_bound({segment, gid}, {port, shard_});
 }
 
-void Membership::on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) {
+void Membership::ShardNews::on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) {
   if (segment != transport::SegmentId{}) news_.gid_unbound({segment, gid});
 }
 
@@ -79,7 +90,7 @@ void Membership::take(const News& news) {
   const Instant now = clock_.now();
   presence_.publish(news.gids, *plane_);
   presence_.publish(news.vms, *plane_);
-  for (const auto& [host, up] : news.hosts) feed_.set_host_up(host, up.has_value());
+  for (const auto& [link, up] : news.hosts) feed_.set_up(link, up.has_value());
   if (news.store_was_lost) feed_.set_store_connected(false, now);
   feed_.set_store_connected(news.store_connected, now);
   inventory_changed_ = inventory_changed_ || news.inventory;

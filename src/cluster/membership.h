@@ -1,16 +1,17 @@
-// Membership: this daemon as a member of a cluster. It owns the plane, sends the shard its view of the
+// Membership: this daemon as a member of a cluster. It owns the plane, sends the shards their views of the
 // cluster (view_feed.h), and publishes this host's state (presence.h).
 //
-// One thread owns all of that. The shard and the plane put their news into its queue (news_queue.h) and go
+// One thread owns all of that. The shards and the plane put their news into its queue (news_queue.h) and go
 // on.
 //
-// Life: construction, connect(), join(), stop() while the shard still runs, destruction after the shard has
+// Life: construction, connect(), join(), stop() while the shards still run, destruction after they have
 // ended. Thread: one thread for these calls; the observers' functions on any thread, never blocking.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "adapters/power_observer.h"
 #include "base/result.h"
@@ -26,15 +27,15 @@
 
 namespace pvrdma::cluster {
 
-class Membership final : public fabric::FabricObserver,
-                         public adapters::PowerObserver,
-                         private control::PlaneObserver {
+class Membership final : public adapters::PowerObserver, private control::PlaneObserver {
  public:
-  // `loop` and `clock` are borrowed and outlive this object. `apply` runs on the loop's thread, as a task.
-  // `instance` is that of this host's last process, which has ended and whose live records this one takes
-  // over; empty: there is none.
-  Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop, const Clock& clock,
-             ViewSlot::Apply apply, std::string instance = {});
+  // `loops` are those of this host's shards, in their order, and `links` its links to native endpoints. Loops
+  // and clock are borrowed and outlive this object. `apply` runs on a loop's thread, as a task. `instance` is
+  // that of this host's last process, which has ended and whose live records this one takes over; empty:
+  // there is none.
+  Membership(const control::ClusterConfig& config, std::string version,
+             const std::vector<control::RoceConfig>& links, const std::vector<shard::Loop*>& loops,
+             const Clock& clock, const ViewFeed::Apply& apply, std::string instance = {});
   ~Membership() override;
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -54,12 +55,23 @@ class Membership final : public fabric::FabricObserver,
   // Null before connect() and after stop().
   control::Plane* plane() const { return plane_.get(); }
 
-  void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
-  void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
-  void on_host_up(transport::HostId host, bool up) override { news_.host_up(host, up); }
+  // Takes the news of that shard's fabric.
+  fabric::FabricObserver& of_shard(transport::ShardNumber shard) { return shards_.at(shard.value); }
   void on_power(const std::string& vm, bool on) override { news_.powered(vm, on); }
 
  private:
+  class ShardNews final : public fabric::FabricObserver {
+   public:
+    ShardNews(NewsQueue& news, transport::ShardNumber shard) : news_(news), shard_(shard) {}
+    void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
+    void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
+    void on_host_up(transport::HostId host, bool up) override { news_.host_up({shard_, host}, up); }
+
+   private:
+    NewsQueue& news_;
+    const transport::ShardNumber shard_;
+  };
+
   void on_inventory() override { news_.inventory_changed(); }
   void on_store(bool connected) override { news_.store_connected(connected); }
 
@@ -75,6 +87,7 @@ class Membership final : public fabric::FabricObserver,
   const std::string host_name_;
   const Clock& clock_;
   NewsQueue news_;
+  std::vector<ShardNews> shards_;  // by number
   // Used by the caller's thread before join() and after stop(), and by the membership's thread in between.
   Presence presence_;
   ViewFeed feed_;

@@ -46,8 +46,9 @@ class MembershipTest : public testing::Test {
     fs::create_directory(folder_);
     config_.host_name = "esx-01";
     config_.socket_folder = folder_;
-    membership_ = std::make_unique<Membership>(config_, "1.2.3", *loop_, held_clock_,
-                                               [this](const ShardView& view) { take(view); });
+    membership_ = std::make_unique<Membership>(
+        config_, "1.2.3", std::vector<control::RoceConfig>{}, std::vector<shard::Loop*>{loop_.get()},
+        held_clock_, [this](transport::ShardNumber /*shard*/, const ShardView& view) { take(view); });
     thread_ = std::thread([this] { loop_->run(); });
   }
   void TearDown() override {
@@ -133,14 +134,14 @@ TEST_F(MembershipTest, KeepsTheHostsLiveRecords) {
   const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   const control::GidKey key{{3, 7}, "fe800000000000000000000000000001"};
   membership_->on_power("VM-01", true);
-  membership_->on_gid_bound({3, 7}, gid, "VM-01");
-  membership_->on_gid_bound({}, gid, "static");
+  membership_->of_shard({}).on_gid_bound({3, 7}, gid, "VM-01");
+  membership_->of_shard({}).on_gid_bound({}, gid, "static");
   wait_for_inventory([&](const control::Inventory& i) { return i.is_on("VM-01") && i.gids.contains(key); });
   EXPECT_EQ(membership_->plane()->inventory()->powered_on.at("VM-01"), "esx-01");
   EXPECT_EQ(membership_->plane()->inventory()->gids.at(key), (control::GidHolder{"VM-01", "esx-01"}));
   EXPECT_EQ(membership_->plane()->inventory()->gids.size(), 1U)
       << "the daemon's own segment is nobody's business";
-  membership_->on_gid_unbound({3, 7}, gid);
+  membership_->of_shard({}).on_gid_unbound({3, 7}, gid);
   membership_->on_power("VM-01", false);
   wait_for_inventory([&](const control::Inventory& i) { return !i.is_on("VM-01") && i.gids.empty(); });
 }
@@ -151,8 +152,8 @@ TEST_F(MembershipTest, StopsWhileTheShardStillTells) {
   membership_->stop();
   EXPECT_EQ(membership_->plane(), nullptr);
   membership_->on_power("VM-01", false);
-  membership_->on_gid_unbound({3, 7}, verbs::Gid{});
-  membership_->on_host_up(transport::HostId{1}, true);
+  membership_->of_shard({}).on_gid_unbound({3, 7}, verbs::Gid{});
+  membership_->of_shard({}).on_host_up(transport::HostId{1}, true);
 }
 
 // Leases ended unnoticed while the store could not be reached. The membership must know that even if the
@@ -180,7 +181,8 @@ TEST_F(MembershipTest, KnowsThatTheStoreWasAwayThoughItWasBusyMeanwhile) {
   wait_for_view(reaches_peer);
   {
     const auto held = held_clock_.hold();
-    membership_->on_host_up(transport::HostId{7}, true);  // wakes its thread, which reads the time
+    membership_->of_shard({}).on_host_up(transport::HostId{7},
+                                         true);  // wakes its thread, which reads the time
     ASSERT_TRUE(control::eventually([this] { return held_clock_.asking() == 1; }));
     borrowed->go_away("connection refused");
     cluster->erase(peer);
@@ -199,8 +201,8 @@ TEST_F(MembershipTest, PublishesTheLatestOfWhatFlaps) {
   const auto flap = [this](std::uint8_t number, int times) {
     const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}};
     for (int i = 0; i < times; ++i) {
-      membership_->on_gid_bound({3, 7}, gid, i + 1 == times ? "VM-01" : "VM-02");
-      if (i + 1 < times || number % 2 == 0) membership_->on_gid_unbound({3, 7}, gid);
+      membership_->of_shard({}).on_gid_bound({3, 7}, gid, i + 1 == times ? "VM-01" : "VM-02");
+      if (i + 1 < times || number % 2 == 0) membership_->of_shard({}).on_gid_unbound({3, 7}, gid);
     }
   };
   for (std::uint8_t number = 1; number <= 100; ++number) flap(number, 50);
@@ -217,8 +219,8 @@ TEST_F(MembershipTest, StopsWhileNewsWait) {
   std::thread shard([&] {
     for (std::uint8_t number = 0; !done; ++number) {
       const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}};
-      membership_->on_gid_bound({3, 7}, gid, "VM-01");
-      membership_->on_host_up(transport::HostId{number}, number % 2 == 0);
+      membership_->of_shard({}).on_gid_bound({3, 7}, gid, "VM-01");
+      membership_->of_shard({}).on_host_up(transport::HostId{number}, number % 2 == 0);
       membership_->on_power("VM-01", number % 2 == 0);
     }
   });
@@ -232,7 +234,8 @@ TEST_F(MembershipTest, StopsWhileNewsWait) {
 }
 
 TEST_F(MembershipTest, SaysWhyItCannotJoin) {
-  Membership lost(config_, "1.2.3", *loop_, held_clock_, [](const ShardView&) {});
+  Membership lost(config_, "1.2.3", {}, {loop_.get()}, held_clock_,
+                  [](transport::ShardNumber /*shard*/, const ShardView& /*view*/) {});
   const auto started = lost.connect(control::make_sqlite_store({folder_ + "/no-such-folder/store.db"}));
   ASSERT_FALSE(started);
   EXPECT_NE(started.error().message.find("no-such-folder"), std::string::npos) << started.error().message;

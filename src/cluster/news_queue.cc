@@ -28,17 +28,17 @@ void NewsQueue::store_connected(bool connected) {
   });
 }
 
-void NewsQueue::host_up(transport::HostId host, bool up) {
+void NewsQueue::host_up(const ShardLink& link, bool up) {
   tell([&] {
     if (up) {
-      hosts_.set(host, {});
+      hosts_.set(link, {});
     } else {
-      hosts_.clear(host);
+      hosts_.clear(link);
     }
   });
 }
 
-void NewsQueue::gid_bound(const GidBinding& binding, const std::string& port) {
+void NewsQueue::gid_bound(const GidBinding& binding, const GidPort& port) {
   tell([&] { gids_.set(binding, port); });
 }
 

@@ -28,9 +28,23 @@ struct GidBinding {
   friend auto operator<=>(const GidBinding&, const GidBinding&) = default;
 };
 
-using HostNews = KeyedNews<transport::HostId, std::monostate>;  // set: connections to the host are up
-using GidNews = KeyedNews<GidBinding, std::string>;             // set: bound, to the port of this name
-using PowerNews = KeyedNews<std::string, std::monostate>;       // by VM; set: the VM is on
+// A port of this host, and the shard that it is on.
+struct GidPort {
+  std::string name;
+  transport::ShardNumber shard;
+  friend bool operator==(const GidPort&, const GidPort&) = default;
+};
+
+// From a shard of this host to a shard of another one.
+struct ShardLink {
+  transport::ShardNumber from;
+  transport::HostId to;
+  friend auto operator<=>(const ShardLink&, const ShardLink&) = default;
+};
+
+using HostNews = KeyedNews<ShardLink, std::monostate>;     // set: connections are up
+using GidNews = KeyedNews<GidBinding, GidPort>;            // set: bound, to that port
+using PowerNews = KeyedNews<std::string, std::monostate>;  // by VM; set: the VM is on
 
 // Changes since the last call.
 struct News {
@@ -49,8 +63,8 @@ class NewsQueue {
   void inventory_changed();
   // Until the first call the store counts as not connected.
   void store_connected(bool connected);
-  void host_up(transport::HostId host, bool up);
-  void gid_bound(const GidBinding& binding, const std::string& port);
+  void host_up(const ShardLink& link, bool up);
+  void gid_bound(const GidBinding& binding, const GidPort& port);
   void gid_unbound(const GidBinding& binding);
   void powered(const std::string& vm, bool on);
 

@@ -58,9 +58,11 @@ std::string last_life(const control::Inventory& inventory, const control::LiveHo
 
 }  // namespace
 
-Presence::Presence(const control::ClusterConfig& config, std::string version, std::string instance)
+Presence::Presence(const control::ClusterConfig& config, std::string version, std::uint16_t shards,
+                   std::string instance)
     : config_(config),
       version_(std::move(version)),
+      shards_(shards),
       instance_(instance.empty() ? random_name() : std::move(instance)) {}
 
 void Presence::join_inventory(control::Plane& plane) {
@@ -86,6 +88,7 @@ void Presence::publish_host(control::Plane& plane) {
   live.socket_folder = config_.socket_folder;
   live.vmnics = discovered_->vmnics;
   live.rdma_devices = discovered_->rdma_devices;
+  live.shards = shards_;
   plane.set_live(control::live_host_key(config_.host_name), control::live_host_value(live), {},
                  last_life(*plane.inventory(), live));
 }
@@ -96,8 +99,10 @@ void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) cons
   for (const auto& [binding, port] : gids) {
     const control::GidKey key = gid_of(binding);
     if (port) {
-      plane.set_live(control::gid_key(key), control::gid_value({*port, config_.host_name}), *port,
-                     left_behind(*inventory, key, *port, config_.host_name));
+      const std::optional<std::uint16_t> shard =
+          port->shard.value == 0 ? std::nullopt : std::optional(port->shard.value);
+      plane.set_live(control::gid_key(key), control::gid_value({port->name, config_.host_name, shard}),
+                     port->name, left_behind(*inventory, key, port->name, config_.host_name));
     } else {
       const auto holder = inventory->gids.find(key);
       const bool goes_on =

@@ -4,6 +4,7 @@
 // Thread: one, blocking.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,9 +17,10 @@ namespace pvrdma::cluster {
 
 class Presence {
  public:
-  // `version` is the daemon's. `instance` is that of an earlier process which this one continues; empty:
-  // there is none.
-  Presence(const control::ClusterConfig& config, std::string version, std::string instance = {});
+  // `version` is the daemon's, and `shards` the number of this host's. `instance` is that of an earlier
+  // process which this one continues; empty: there is none.
+  Presence(const control::ClusterConfig& config, std::string version, std::uint16_t shards,
+           std::string instance = {});
 
   // A random text that distinguishes independent processes of this host.
   const std::string& instance() const { return instance_; }
@@ -35,6 +37,7 @@ class Presence {
  private:
   const control::ClusterConfig config_;
   const std::string version_;
+  const std::uint16_t shards_;
   const std::string instance_;
   std::optional<control::Discovered> discovered_;
   bool joined_ = false;

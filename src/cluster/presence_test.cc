@@ -33,12 +33,12 @@ class PresenceTest : public testing::Test {
   const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
   control::FakeStore* store_ = nullptr;  // owned by the plane
   std::unique_ptr<control::Plane> plane_;
-  Presence presence_{esx_01(), "1.2.3"};
+  Presence presence_{esx_01(), "1.2.3", 2};
 };
 
 TEST(PresenceInstance, TellsTwoLivesApart) {
   const control::ClusterConfig config;
-  EXPECT_NE(Presence(config, "1").instance(), Presence(config, "1").instance());
+  EXPECT_NE(Presence(config, "1", 1).instance(), Presence(config, "1", 1).instance());
 }
 
 // What the earlier process left in the store is available without waiting.
@@ -51,7 +51,7 @@ TEST_F(PresenceTest, ALifeGoesOnInTheNextProcess) {
   plane_.reset();
   ASSERT_EQ(cluster_->find(key), before);
 
-  Presence next(esx_01(), "1.2.4", presence_.instance());
+  Presence next(esx_01(), "1.2.4", 2, presence_.instance());
   EXPECT_EQ(next.instance(), presence_.instance());
   plane_ = control::Plane::start("esx-01", next.instance(), std::make_unique<control::FakeStore>(cluster_),
                                  nullptr, std::chrono::seconds(5), [] { return true; })
@@ -89,6 +89,7 @@ TEST_F(PresenceTest, PublishesWhatTheHostHas) {
   EXPECT_EQ(live.version, "1.2.3");
   EXPECT_EQ(live.instance, presence_.instance());
   EXPECT_EQ(live.socket_folder, "/run/pvrdma");
+  EXPECT_EQ(live.shards, 2);
   ASSERT_EQ(live.vmnics.size(), 1U);
   EXPECT_EQ(live.vmnics[0].netdev, "no-such-netdev");
 }
@@ -96,10 +97,12 @@ TEST_F(PresenceTest, PublishesWhatTheHostHas) {
 TEST_F(PresenceTest, PublishesGidsAndVms) {
   const GidBinding binding{{3, 7}, {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}};
   const std::string gid = control::gid_key({{3, 7}, "fe800000000000000000000000000001"});
-  presence_.publish(GidNews::Changes{{binding, "VM-01"}}, *plane_);
+  presence_.publish(GidNews::Changes{{binding, GidPort{"VM-01", {}}}}, *plane_);
   presence_.publish(PowerNews::Changes{{"VM-01", std::monostate{}}}, *plane_);
   EXPECT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01"})));
   EXPECT_TRUE(becomes(control::power_key("VM-01"), "esx-01"));
+  presence_.publish(GidNews::Changes{{binding, GidPort{"VM-01", transport::ShardNumber(1)}}}, *plane_);
+  EXPECT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01", 1})));
   presence_.publish(GidNews::Changes{{binding, std::nullopt}}, *plane_);
   presence_.publish(PowerNews::Changes{{"VM-01", std::nullopt}}, *plane_);
   EXPECT_TRUE(becomes(gid, std::nullopt));

@@ -108,11 +108,29 @@ const control::Vm* holder_of(const control::Inventory& inventory, const control:
   return may ? &vm->second : nullptr;
 }
 
+transport::ShardNumber shard_in(const control::GidHolder& holder) {
+  return transport::ShardNumber(holder.shard.value_or(0));
+}
+
+// How many shards each host has: as its live record says, and at least those that its GIDs' records name.
+std::map<std::string, std::uint16_t> shards_of_hosts(const control::Inventory& inventory) {
+  std::map<std::string, std::uint16_t> shards;
+  for (const auto& [name, host] : inventory.hosts) shards[name] = 1;
+  for (const auto& [name, live] : inventory.live_hosts) shards[name] = live.shards.value_or(1);
+  for (const auto& [key, holder] : inventory.gids) {
+    std::uint16_t& known = shards[holder.host];
+    known = std::max<std::uint16_t>(known, shard_in(holder).value + 1);
+  }
+  return shards;
+}
+
 }  // namespace
 
-transport::HostId HostIds::of(const std::string& host) {
+transport::HostId HostIds::of(const std::string& host, transport::ShardNumber shard) {
   const auto next = static_cast<std::uint32_t>(ids_.size() + 1);
-  return ids_.try_emplace(host, transport::HostId(next)).first->second;
+  const auto [entry, is_new] = ids_.try_emplace({host, shard}, transport::HostId(next));
+  if (is_new) hosts_.push_back(host);
+  return entry->second;
 }
 
 ShardView compute_view(const control::Inventory& inventory, const std::string& host,
@@ -124,6 +142,7 @@ ShardView compute_view(const control::Inventory& inventory, const std::string& h
   }
   ShardView view;
   view.adapters = adapters_of(inventory, host, socket_folder, find);
+  for (const adapters::WantedAdapter& each : view.adapters) view.adapters_of_host.insert(each.config.name);
   const auto self = inventory.hosts.find(host);
   if (self != inventory.hosts.end()) {
     const control::Ruleset ruleset = self->second.effective_ruleset();
@@ -133,23 +152,31 @@ ShardView compute_view(const control::Inventory& inventory, const std::string& h
     view.tcp.allow_all = ruleset.allow_all;
     view.tcp.allowed = ruleset.allowed;
   }
+  const std::map<std::string, std::uint16_t> shards = shards_of_hosts(inventory);
   for (const auto& [name, other] : inventory.hosts) {
     if (name == host) continue;
-    const transport::HostId id = ids.of(name);
     const control::HostPathChoice choice = control::choose_path(inventory, host, name);
     const bool tcp = choice.kind == control::HostPath::kTcp;
-    view.fabric.hosts.push_back({.id = id,
-                                 .name = name,
-                                 .path = choice.hca ? fabric::PathKind::kHca
-                                         : tcp      ? fabric::PathKind::kTcp
-                                                    : fabric::PathKind::kNone,
-                                 .reason = choice.reason,
-                                 .hca_switches = {}});
-    if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort});
-    if (!choice.hca) continue;
-    view.fabric.hosts.back().hca_switches = choice.hca->switches;
-    view.hca.device = choice.hca->device;  // the same for all
-    view.hca.peers.push_back({id, name});
+    for (std::uint16_t i = 0; i < shards.at(name); ++i) {
+      const transport::ShardNumber shard(i);
+      const transport::HostId id = ids.of(name, shard);
+      view.fabric.hosts.push_back({.id = id,
+                                   .name = name,
+                                   .path = tcp ? fabric::PathKind::kTcp : fabric::PathKind::kNone,
+                                   .reason = choice.reason,
+                                   .hca_switches = {}});
+      if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort, shard});
+      if (!choice.hca) continue;
+      fabric::RemoteHost& there = view.fabric.hosts.back();
+      if (i > 0) {
+        there.reason = kOtherShardReason;
+        continue;
+      }
+      there.path = fabric::PathKind::kHca;
+      there.hca_switches = choice.hca->switches;
+      view.hca.device = choice.hca->device;  // the same for all
+      view.hca.peers.push_back({id, name});
+    }
   }
   view.fabric.reserved = reserved_by(inventory);
   view.fabric.natives = natives_of(inventory);
@@ -158,8 +185,10 @@ ShardView compute_view(const control::Inventory& inventory, const std::string& h
     const auto gid = gid_of(key.gid);
     const control::Vm* const vm = gid ? holder_of(inventory, holder, *gid) : nullptr;
     if (vm == nullptr || vm->host == host || !inventory.hosts.contains(vm->host)) continue;
-    const bool is_moving = vm->motion || vm->host != holder.host;
-    view.fabric.gids.push_back({to_segment(key.segment), *gid, ids.of(vm->host), is_moving});
+    // After a motion, the record says nothing of a shard yet.
+    const bool is_late = vm->host != holder.host;
+    const transport::HostId id = ids.of(vm->host, is_late ? transport::ShardNumber() : shard_in(holder));
+    view.fabric.gids.push_back({to_segment(key.segment), *gid, id, vm->motion || is_late});
   }
   return view;
 }

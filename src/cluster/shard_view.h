@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "adapters/wanted_adapter.h"
@@ -21,29 +23,38 @@
 
 namespace pvrdma::cluster {
 
-// Gives each host name a number, which is the same for as long as this object lives.
+// Gives each shard of each host a number, which is the same for as long as this object lives.
 class HostIds {
  public:
-  transport::HostId of(const std::string& host);
+  transport::HostId of(const std::string& host, transport::ShardNumber shard = {});
+  // Whether that number is one of the host's.
+  bool is_of(const std::string& host, transport::HostId id) const {
+    return id.value - 1 < hosts_.size() && hosts_[id.value - 1] == host;
+  }
 
  private:
-  std::map<std::string, transport::HostId> ids_;
+  std::map<std::pair<std::string, transport::ShardNumber>, transport::HostId> ids_;
+  std::vector<std::string> hosts_;  // by number, which counts from 1
 };
 
 struct ShardView {
   std::vector<adapters::WantedAdapter> adapters;
-  fabric::View fabric;
+  std::set<std::string> adapters_of_host;  // the names of those of all its shards
+  fabric::View fabric;                     // each shard of another host is a host there, as in `tcp`
   transport::TcpSettings tcp;
   transport::HcaSettings hca;
   std::map<std::string, std::uint32_t> switches;  // name -> id, as in SegmentId
   friend bool operator==(const ShardView&, const ShardView&) = default;
 };
 
+// Why messages of another shard than the first go by TCP although both hosts use their HCAs.
+inline constexpr std::string_view kOtherShardReason = "the HCA serves the first shard of each host only";
+
 // The sockets of the VMs are files of the socket folder: a VM's name and this suffix.
 inline constexpr std::string_view kSocketSuffix = ".sock";
 
-// The view of `host`, which counts as alive whatever the inventory says. Equal inventories give equal views
-// if `find` gives equal owners of sockets.
+// The view of `host`, as if one shard served all its adapters (vm_shards.h). The host counts as alive
+// whatever the inventory says. Equal inventories give equal views if `find` gives equal owners of sockets.
 ShardView compute_view(const control::Inventory& inventory, const std::string& host,
                        const std::string& socket_folder, HostIds& ids, const FindOwner& find = find_owner);
 

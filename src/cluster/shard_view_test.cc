@@ -35,6 +35,36 @@ TEST(HostIds, AreStableAndDifferent) {
   EXPECT_EQ(ids.of("esx-01"), first);
 }
 
+TEST(HostIds, EachShardHasItsOwn) {
+  HostIds ids;
+  const auto second = ids.of("esx-02", transport::ShardNumber(1));
+  EXPECT_NE(ids.of("esx-02"), second);
+  EXPECT_NE(ids.of("esx-01", transport::ShardNumber(1)), second);
+  EXPECT_TRUE(ids.is_of("esx-02", second));
+  EXPECT_FALSE(ids.is_of("esx-01", second));
+  EXPECT_FALSE(ids.is_of("esx-01", transport::HostId(9)));
+}
+
+TEST_F(ShardViewTest, EachShardOfAnotherHostIsAPeer) {
+  inventory_.live_hosts.at("esx-02").shards = 2;
+  inventory_.gids[gid_key(inventory_, "a2")] = {"VM-02", "esx-02", 1};
+  inventory_.gids[gid_key(inventory_, "a3")] = {"VM-03", "esx-03",
+                                                2};  // its live record says nothing of that
+  const ShardView made = view();
+  std::vector<std::pair<std::string, std::uint16_t>> peers;
+  for (const transport::TcpPeer& peer : made.tcp.peers) {
+    peers.emplace_back(peer.name, peer.shard.value);
+    EXPECT_EQ(peer.id, ids_.of(peer.name, peer.shard));
+  }
+  EXPECT_EQ(peers, (std::vector<std::pair<std::string, std::uint16_t>>{
+                       {"esx-02", 0}, {"esx-02", 1}, {"esx-03", 0}, {"esx-03", 1}, {"esx-03", 2}}));
+  ASSERT_EQ(made.fabric.hosts.size(), 5U);
+  ASSERT_EQ(made.fabric.gids.size(), 2U);
+  EXPECT_EQ(made.fabric.gids[0].host, ids_.of("esx-02", transport::ShardNumber(1)));
+  inventory_.vms.at("VM-02").host = "esx-03";  // it has moved, and its record has not
+  EXPECT_EQ(view().fabric.gids[0].host, ids_.of("esx-03"));
+}
+
 TEST_F(ShardViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   must(edits::create_vm(inventory_, {.name = "VM-09", .host = "esx-01", .memory_mib = 512}));
   const auto adapters = view().adapters;

@@ -8,8 +8,11 @@
 namespace pvrdma::cluster {
 namespace {
 
+// Of a host's shards, the first counts.
 void report_new_paths(const fabric::View& before, const fabric::View& now) {
+  std::set<std::string_view> known;
   for (const fabric::RemoteHost& host : now.hosts) {
+    if (!known.insert(host.name).second) continue;
     const bool same = std::any_of(before.hosts.begin(), before.hosts.end(), [&host](const auto& old) {
       return old.id == host.id && old.path == host.path;
     });
@@ -45,17 +48,23 @@ void report_hosts(const std::set<std::string>& before, const std::set<std::strin
 
 }  // namespace
 
-ViewFeed::ViewFeed(std::string host, std::string socket_folder, shard::Loop& loop, ViewSlot::Apply apply)
+ViewFeed::ViewFeed(std::string host, std::string socket_folder, VmShards shards,
+                   const std::vector<shard::Loop*>& loops, const Apply& apply)
     : host_(std::move(host)),
       socket_folder_(std::move(socket_folder)),
       linger_(host_),
-      slot_(loop, std::move(apply)) {}
+      shards_(std::move(shards)) {
+  for (std::size_t i = 0; i < loops.size(); ++i)
+    slots_.emplace_back(*loops[i], [apply, shard = transport::ShardNumber(static_cast<std::uint16_t>(i))](
+                                       const ShardView& view) { apply(shard, view); });
+  last_.resize(loops.size());
+}
 
-void ViewFeed::set_host_up(transport::HostId host, bool up) {
+void ViewFeed::set_up(const ShardLink& link, bool up) {
   if (up) {
-    up_.insert(host);
+    up_.insert(link);
   } else {
-    up_.erase(host);
+    up_.erase(link);
   }
 }
 
@@ -66,23 +75,28 @@ void ViewFeed::set_inventory(std::shared_ptr<const control::Inventory> newest, I
 
 void ViewFeed::look_again(Instant now) {
   if (linger_.keeps() || owners_.is_due(now)) compute(now);
-  slot_.retry();
+  for (ViewSlot& slot : slots_) slot.retry();
 }
 
 void ViewFeed::compute(Instant now) {
-  const auto is_up = [this](const std::string& host) { return up_.contains(ids_.of(host)); };
+  const auto is_up = [this](const std::string& host) {
+    return std::ranges::any_of(up_, [&](const ShardLink& link) { return ids_.is_of(host, link.to); });
+  };
   owners_.begin_round();
   const control::Inventory inventory = linger_.apply(*newest_, now, is_up);
   std::set<std::string> live_hosts = live_hosts_of(inventory, host_);
   report_hosts(live_hosts_, live_hosts);
   live_hosts_ = std::move(live_hosts);
-  ShardView view = compute_view(
+  const ShardView whole = compute_view(
       inventory, host_, socket_folder_, ids_,
       [&](const std::string& user, const std::string& group) { return owners_.find(user, group, now); });
-  if (last_ == view) return;
-  report_new_paths(last_ ? last_->fabric : fabric::View{}, view.fabric);
-  last_ = view;
-  slot_.put(std::move(view));
+  std::vector<ShardView> views = shards_.divide(whole, inventory);
+  report_new_paths(last_.front() ? last_.front()->fabric : fabric::View{}, views.front().fabric);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (last_[i] == views[i]) continue;
+    last_[i] = views[i];
+    slots_[i].put(std::move(views[i]));
+  }
 }
 
 }  // namespace pvrdma::cluster

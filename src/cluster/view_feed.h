@@ -1,31 +1,40 @@
-// ViewFeed: makes views for the shard from the store's inventory and the connections (shard_view.h,
-// linger.h). A view that equals the last one is not sent.
+// ViewFeed: makes views for the shards from the store's inventory and the connections (shard_view.h,
+// vm_shards.h, linger.h). A view that equals the shard's last one is not sent.
 //
-// Thread: one; ViewSlot::Apply runs on the shard.
+// Thread: one; `apply` runs on the shards.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "cluster/known_owners.h"
 #include "cluster/linger.h"
+#include "cluster/news_queue.h"
 #include "cluster/shard_view.h"
 #include "cluster/view_slot.h"
+#include "cluster/vm_shards.h"
 #include "control/model/inventory.h"
 
 namespace pvrdma::cluster {
 
 class ViewFeed {
  public:
-  // `host` is this host's name, and `socket_folder` the folder of its adapters' sockets. `loop` and `apply`
-  // are ViewSlot's.
-  ViewFeed(std::string host, std::string socket_folder, shard::Loop& loop, ViewSlot::Apply apply);
+  // Runs on the shard of that number.
+  using Apply = std::function<void(transport::ShardNumber shard, const ShardView& view)>;
+
+  // `host` is this host's name, and `socket_folder` the folder of its adapters' sockets. `loops`: those of
+  // all shards, as `shards` counts them. `apply` is called as ViewSlot::Apply.
+  ViewFeed(std::string host, std::string socket_folder, VmShards shards,
+           const std::vector<shard::Loop*>& loops, const Apply& apply);
 
   void set_store_connected(bool connected, Instant now) { linger_.set_connected(connected, now); }
-  void set_host_up(transport::HostId host, bool up);
+  void set_up(const ShardLink& link, bool up);
   void set_inventory(std::shared_ptr<const control::Inventory> newest, Instant now);
 
   // Call it regularly: lingering records end with time, a missing user of this host may have been made, and
@@ -39,12 +48,13 @@ class ViewFeed {
   const std::string socket_folder_;
   HostIds ids_;
   KnownOwners owners_;
-  std::set<transport::HostId> up_;  // hosts with connections that are up
+  std::set<ShardLink> up_;  // those with connections that are up
   Linger linger_;
   std::shared_ptr<const control::Inventory> newest_;
   std::set<std::string> live_hosts_;  // other hosts, at the last computed view
-  std::optional<ShardView> last_;     // the last computed view
-  ViewSlot slot_;
+  VmShards shards_;
+  std::vector<std::optional<ShardView>> last_;  // the last computed views, by shard
+  std::deque<ViewSlot> slots_;                  // by shard
 };
 
 }  // namespace pvrdma::cluster

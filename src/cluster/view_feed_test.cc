@@ -1,6 +1,7 @@
 #include "cluster/view_feed.h"
 
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -43,7 +44,11 @@ class ViewFeedTest : public testing::Test {
   SteadyClock clock_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   std::vector<ShardView> views_;  // used by the shard
-  ViewFeed feed_{"esx-01", "/run/pvrdma", *loop_, [this](const ShardView& view) { views_.push_back(view); }};
+  ViewFeed feed_{"esx-01",
+                 "/run/pvrdma",
+                 VmShards("esx-01", 1, {}, true),
+                 {loop_.get()},
+                 [this](transport::ShardNumber /*shard*/, const ShardView& view) { views_.push_back(view); }};
   std::thread shard_{[this] { loop_->run(); }};
 };
 
@@ -64,6 +69,34 @@ TEST_F(ViewFeedTest, SendsNoEqualView) {
   store_says(inventory_);
   feed_.look_again(now_);
   EXPECT_EQ(views().size(), 1U) << "another host's VM without an adapter is nothing to this one";
+}
+
+// Two shards on one loop. A VM that comes changes what one serves; both learn of it, because both keep
+// records.
+TEST_F(ViewFeedTest, EachShardGetsItsViewWhenThatChanges) {
+  std::map<std::uint16_t, std::vector<ShardView>> views;
+  ViewFeed feed(
+      "esx-01", "/run/pvrdma", VmShards("esx-01", 2, {}, true), {loop_.get(), loop_.get()},
+      [&views](transport::ShardNumber shard, const ShardView& view) { views[shard.value].push_back(view); });
+  const auto say = [&] {
+    feed.set_inventory(std::make_shared<const control::Inventory>(inventory_), now_);
+    return shard::ask(*loop_, 1min, [&views] { return views; }).value();
+  };
+  for (auto& [name, live] : inventory_.live_hosts) live.shards = 1;
+  auto got = say();
+  ASSERT_EQ(got[0].size(), 1U);
+  EXPECT_EQ(got[0][0].adapters.size(), 1U);
+  ASSERT_EQ(got[1].size(), 1U);
+  EXPECT_TRUE(got[1][0].adapters.empty());
+  add_vm(inventory_, "VM-04", "esx-01");
+  got = say();
+  ASSERT_EQ(got[1].size(), 2U);
+  EXPECT_EQ(got[1][1].adapters.at(0).config.name, "VM-04");
+  EXPECT_EQ(got[0].size(), 2U);
+  must(edits::change_vm(inventory_, "VM-04", {.protocol = RoceVersion::kV1}));
+  got = say();
+  EXPECT_EQ(got[1].size(), 3U);
+  EXPECT_EQ(got[0].size(), 2U) << "its own view is the same";
 }
 
 TEST_F(ViewFeedTest, KeepsOthersWhileTheStoreIsAway) {
@@ -87,12 +120,12 @@ TEST_F(ViewFeedTest, KeepsAHostWhileConnectionsToItStand) {
   feed_.set_store_connected(true, now_);
   store_says(inventory_);
   const transport::HostId peer = views().at(0).fabric.gids.at(0).host;
-  feed_.set_host_up(peer, true);
+  feed_.set_up({{}, peer}, true);
   store_says(without_live_records());
   now_ = now_ + 3600s;
   feed_.look_again(now_);
   EXPECT_TRUE(shard_knows_peers_gid());
-  feed_.set_host_up(peer, false);
+  feed_.set_up({{}, peer}, false);
   feed_.look_again(now_);
   EXPECT_TRUE(shard_knows_peers_gid()) << "for a while";
   now_ = now_ + Linger::kGrace;

@@ -33,6 +33,7 @@
 
 #include "transport/transport.h"
 #include "verbs/ids.h"
+#include "vocabulary/shards.h"
 
 namespace pvrdma::fabric {
 
@@ -59,7 +60,6 @@ class HostGids {
 
   static constexpr std::uint32_t kSets = 2048;  // 1 MiB; a hundred adapters with 64 GIDs each fill a fifth
   static constexpr std::uint32_t kWays = 16;
-  static constexpr std::uint32_t kShardsMax = 16;
 
   // `shards`: how many this host has, at most kShardsMax.
   explicit HostGids(std::uint32_t shards);

@@ -411,16 +411,20 @@ void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& 
 void Switch::unbind(Port& port, const verbs::Gid& gid) {
   if (!is_bound(port, gid) || --holders_.at(gid).engines != 0) return;
   holders_.erase(gid);
-  host_.unbind(segment_, gid, port.number_);
+  release(port, gid);
   changed();
+}
+
+// The observer is told first: as soon as the GID is free, a port of another shard may bind it.
+void Switch::release(const Port& port, const verbs::Gid& gid) {
   if (observer_ != nullptr && !port.predecessor_) observer_->on_gid_unbound(segment_, gid);
+  host_.unbind(segment_, gid, port.number_);
 }
 
 void Switch::unbind_all(Port& port) {
   std::erase_if(holders_, [&](const auto& entry) {
     if (entry.second.port != &port) return false;
-    host_.unbind(segment_, entry.first, port.number_);
-    if (observer_ != nullptr && !port.predecessor_) observer_->on_gid_unbound(segment_, entry.first);
+    release(port, entry.first);
     return true;
   });
   changed();

@@ -161,6 +161,7 @@ class Switch {
   // Does nothing unless the port has it bound. Each bind needs one unbind.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
+  void release(const Port& port, const verbs::Gid& gid);
   // Another shard's port of the same adapter has the port's GIDs from now on. Both are stopped. The observer
   // is told nothing, because the host still holds them. Allocates nothing.
   void hand_over(const Port& port, const HostGids::Holder& to);

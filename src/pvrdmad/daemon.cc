@@ -59,7 +59,7 @@ Result<void> Daemon::build(const control::Config& config, const std::string& ver
                            const control::Plane::StopAsked& stop_asked, keep::DescriptorStore* store) {
   if (auto made = make_loops(config.daemon); !made) return made;
   make_keeper(store);
-  make_membership(config.cluster, version);
+  make_membership(config, version);
   if (auto made = make_rigs(); !made) return made;
   if (auto made = make_tcp(config.cluster); !made) return made;
   if (auto made = first().make_roce(config.roce, config.budgets.total); !made) return made;
@@ -95,21 +95,26 @@ void Daemon::make_keeper(keep::DescriptorStore* store) {
   if (store != nullptr) keeper_ = std::make_unique<adapters::Keeper>(*store, clock_);
 }
 
-void Daemon::make_membership(const std::optional<control::ClusterConfig>& config,
-                             const std::string& version) {
-  if (!config) return;
+void Daemon::make_membership(const control::Config& config, const std::string& version) {
+  if (!config.cluster) return;
+  std::vector<shard::Loop*> loops;
+  for (const auto& loop : loops_) loops.push_back(loop.get());
   membership_ = std::make_unique<cluster::Membership>(
-      *config, version, *loops_.front(), clock_,
-      [this](const cluster::ShardView& view) { first().apply(view); },
+      *config.cluster, version, config.roce, loops, clock_,
+      [this](transport::ShardNumber shard, const cluster::ShardView& view) {
+        rigs_[shard.value]->apply(view);
+      },
       keeper_ != nullptr ? keeper_->instance() : std::string());
 }
 
 Result<void> Daemon::make_rigs() {
   const auto shards = static_cast<std::uint16_t>(loops_.size());
   gids_ = std::make_unique<fabric::HostGids>(shards);
-  for (std::uint16_t i = 0; i < shards; ++i)
-    rigs_.push_back(
-        std::make_unique<ShardRig>(transport::ShardNumber(i), *loops_[i], clock_, *gids_, membership_.get()));
+  for (std::uint16_t i = 0; i < shards; ++i) {
+    const transport::ShardNumber shard(i);
+    fabric::FabricObserver* const observer = membership_ != nullptr ? &membership_->of_shard(shard) : nullptr;
+    rigs_.push_back(std::make_unique<ShardRig>(shard, *loops_[i], clock_, *gids_, observer));
+  }
   if (shards == 1) return {};
   auto rings = transport::siblings::HostRings::create(shards);
   if (!rings) return Failure(std::move(rings).error());

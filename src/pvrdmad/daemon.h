@@ -82,7 +82,7 @@ class Daemon {
   // The steps of build(), in its order. Those with an optional configuration do nothing without it.
   Result<void> make_loops(const control::DaemonConfig& config);
   void make_keeper(keep::DescriptorStore* store);
-  void make_membership(const std::optional<control::ClusterConfig>& config, const std::string& version);
+  void make_membership(const control::Config& config, const std::string& version);
   Result<void> make_rigs();
   Result<void> make_tcp(const std::optional<control::ClusterConfig>& config);
   Result<void> make_adapters(const control::Config& config);

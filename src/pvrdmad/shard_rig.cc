@@ -1,8 +1,6 @@
 #include "pvrdmad/shard_rig.h"
 
 #include <new>
-#include <set>
-#include <string>
 #include <utility>
 
 namespace pvrdma::daemon {
@@ -92,7 +90,7 @@ void ShardRig::tell_works_again(transport::ShardNumber from, transport::SegmentI
 // Configures the transports first, because the fabric's connections continue over them at once.
 void ShardRig::apply(const cluster::ShardView& view) {
   tcp_->configure(view.tcp);
-  hca_->configure(view.hca);
+  if (hca_ != nullptr) hca_->configure(view.hca);
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if (links_[i].dvs.empty()) continue;
     const auto dvs = view.switches.find(links_[i].dvs);
@@ -102,9 +100,7 @@ void ShardRig::apply(const cluster::ShardView& view) {
   }
   fabric_.set_view(view.fabric);
   natives_->set_cluster(view.switches, view.fabric.natives);
-  std::set<std::string> names;
-  for (const auto& each : view.adapters) names.insert(each.config.name);
-  adapters_->set_wanted(view.adapters, names);
+  adapters_->set_wanted(view.adapters, view.adapters_of_host);
 }
 
 }  // namespace pvrdma::daemon

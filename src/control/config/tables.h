@@ -13,6 +13,7 @@
 #include "control/config/config.h"
 #include "control/config/section.h"
 #include "schema/rules.h"
+#include "vocabulary/shards.h"
 
 namespace pvrdma {
 
@@ -146,7 +147,7 @@ inline constexpr auto kObject<control::DaemonConfig> = request(
     field("spin_us", &control::DaemonConfig::spin, control::SpinRule{}),
     field("sandbox", &control::DaemonConfig::sandbox),
     field("dedicated_core", &control::DaemonConfig::dedicated_core, OptionalRule<control::CoreRule>{}),
-    field("shards", &control::DaemonConfig::shards, NumberRule{1, 16}),
+    field("shards", &control::DaemonConfig::shards, NumberRule{1, kShardsMax}),
     field("shard_balancing", &control::DaemonConfig::shard_balancing),
     field("fault_injection", &control::DaemonConfig::fault_injection));
 

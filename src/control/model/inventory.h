@@ -84,6 +84,7 @@ struct LiveHost {
   std::string socket_folder;  // the folder of the adapters' vfio-user sockets
   std::vector<Vmnic> vmnics;
   std::vector<RdmaDevice> rdma_devices;
+  std::optional<std::uint16_t> shards;  // empty: its daemon is of a release that has one, and knows of one
   friend bool operator==(const LiveHost&, const LiveHost&) = default;
 };
 
@@ -148,6 +149,9 @@ struct Vm {
 struct GidHolder {
   std::string port;  // the VM's name
   std::string host;
+  // The shard of the host. Empty: the first, as in records of releases that know of one. A record is replaced
+  // by comparing its text, so the first shard is never written as 0.
+  std::optional<std::uint16_t> shard;
   friend bool operator==(const GidHolder&, const GidHolder&) = default;
 };
 

@@ -14,6 +14,7 @@
 #include "vocabulary/name.h"
 #include "vocabulary/profile.h"
 #include "vocabulary/roce_version.h"
+#include "vocabulary/shards.h"
 
 namespace pvrdma::control {
 
@@ -35,6 +36,8 @@ inline constexpr schema::TextRule kAccount{
                                            : "is not a user or group: write its name or number";
     }};
 inline constexpr schema::NumberRule kId{1, UINT32_MAX};  // 0 is not an id
+inline constexpr schema::NumberRule kShards{1, kShardsMax};
+inline constexpr schema::NumberRule kOtherShard{1, kShardsMax - 1};  // the first one is not written
 
 inline constexpr schema::MapRule<schema::TextRule> kAssigned{schema::kName,
                                                              schema::kName};  // uplink slot -> vmnic
@@ -85,7 +88,8 @@ template <>
 inline constexpr auto kObject<control::LiveHost> = record(
     "LiveHost", field("instance", &control::LiveHost::instance),
     field("version", &control::LiveHost::version), field("socket_folder", &control::LiveHost::socket_folder),
-    field("vmnics", &control::LiveHost::vmnics), field("rdma_devices", &control::LiveHost::rdma_devices));
+    field("vmnics", &control::LiveHost::vmnics), field("rdma_devices", &control::LiveHost::rdma_devices),
+    field("shards", &control::LiveHost::shards, OptionalRule<NumberRule>{control::kShards}));
 
 template <>
 inline constexpr auto kObject<control::PortGroup> =
@@ -134,7 +138,8 @@ inline constexpr auto kObject<control::Vm> = record("VmRecord", kVmCommon,
 template <>
 inline constexpr auto kObject<control::GidHolder> =
     record("GidHolder", field("port", &control::GidHolder::port, kName).required(),
-           field("host", &control::GidHolder::host, kName).required());
+           field("host", &control::GidHolder::host, kName).required(),
+           field("shard", &control::GidHolder::shard, OptionalRule<NumberRule>{control::kOtherShard}));
 
 template <>
 inline constexpr auto kObject<control::Guard> = record("Guard", field("revision", &control::Guard::revision),

@@ -169,7 +169,9 @@ std::string live_host_key(const std::string& host) {
 }
 
 std::string live_host_value(const LiveHost& host) {
-  return schema::text_of(host);
+  schema::Json json = schema::to_json(host);
+  if (!host.shards) json.erase("shards");
+  return schema::text_of(json);
 }
 
 std::string power_key(const std::string& vm) {
@@ -181,7 +183,9 @@ std::string gid_key(const GidKey& key) {
 }
 
 std::string gid_value(const GidHolder& holder) {
-  return schema::text_of(holder);
+  schema::Json json = schema::to_json(holder);
+  if (!holder.shard) json.erase("shard");
+  return schema::text_of(json);
 }
 
 }  // namespace pvrdma::control

@@ -50,26 +50,6 @@ bool is_only_uplink(const Dvs& dvs, const std::string& host, const std::string& 
   return member != dvs.members.end() && member->second.size() == 1 && member->second.begin()->second == vmnic;
 }
 
-// The RDMA device of `host` that PVRDMA uses: the first that is active, has RoCE v2, and is an uplink of a
-// switch. Null: there is none, and `why` is the reason; empty: none is active.
-const RdmaDevice* hca_of(const Inventory& inventory, const std::string& host, std::string& why) {
-  why.clear();
-  for (const RdmaDevice& device : inventory.live_hosts.at(host).rdma_devices) {
-    if (!device.active || device.paired_uplink.empty()) continue;
-    if (device.iwarp || !device.roce_v2) {
-      why = fmt::format("{} of host {} is {}", device.name, host, device.iwarp ? "iWARP" : "without RoCE v2");
-      continue;
-    }
-    const bool is_uplink = std::ranges::any_of(inventory.switches, [&](const auto& entry) {
-      return is_only_uplink(entry.second, host, device.paired_uplink);
-    });
-    if (is_uplink) return &device;
-    why = fmt::format("{} of host {} is paired with {}, which is not the only uplink of a switch",
-                      device.name, host, device.paired_uplink);
-  }
-  return nullptr;
-}
-
 std::optional<HcaChoice> choose_hca(const Inventory& inventory, const std::string& from,
                                     const std::string& to, std::string& reason) {
   std::string why_near;
@@ -99,6 +79,26 @@ std::optional<HcaChoice> choose_hca(const Inventory& inventory, const std::strin
 }
 
 }  // namespace
+
+const RdmaDevice* hca_of(const Inventory& inventory, const std::string& host, std::string& why) {
+  why.clear();
+  const auto live = inventory.live_hosts.find(host);
+  if (live == inventory.live_hosts.end()) return nullptr;
+  for (const RdmaDevice& device : live->second.rdma_devices) {
+    if (!device.active || device.paired_uplink.empty()) continue;
+    if (device.iwarp || !device.roce_v2) {
+      why = fmt::format("{} of host {} is {}", device.name, host, device.iwarp ? "iWARP" : "without RoCE v2");
+      continue;
+    }
+    const bool is_uplink = std::ranges::any_of(inventory.switches, [&](const auto& entry) {
+      return is_only_uplink(entry.second, host, device.paired_uplink);
+    });
+    if (is_uplink) return &device;
+    why = fmt::format("{} of host {} is paired with {}, which is not the only uplink of a switch",
+                      device.name, host, device.paired_uplink);
+  }
+  return nullptr;
+}
 
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm) {
   const auto it = inventory.vms.find(vm);

@@ -26,6 +26,10 @@ Inventory with_arrivals(const Inventory& inventory, const std::string& host);
 
 enum class HostPath : std::uint8_t { kNone, kLocal, kTcp };
 
+// The RDMA device of `host` that PVRDMA uses: the first that is active, has RoCE v2, and is an uplink of a
+// switch. Null: there is none, and `why` is the reason; empty: none is active, or the host is not alive.
+const RdmaDevice* hca_of(const Inventory& inventory, const std::string& host, std::string& why);
+
 // Both hosts have an HCA that PVRDMA may use, on a switch that has both as members.
 struct HcaChoice {
   std::string device;                   // of the first host, by its name in libibverbs

@@ -1,0 +1,79 @@
+#include "cluster/vm_shards.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <utility>
+
+#include "base/log.h"
+#include "control/model/rules.h"
+
+namespace pvrdma::cluster {
+
+std::vector<ShardView> VmShards::divide(const ShardView& whole, const control::Inventory& inventory) {
+  if (count_ == 1) return {whole};
+  place(whole, inventory);
+  std::vector<ShardView> views(count_, whole);
+  for (std::uint16_t i = 0; i < count_; ++i) {
+    std::erase_if(views[i].adapters, [&](const auto& each) { return shards_.at(each.config.name) != i; });
+    if (i == 0) continue;
+    views[i].hca = {};
+    for (fabric::RemoteHost& host : views[i].fabric.hosts) {
+      if (host.path != fabric::PathKind::kHca) continue;
+      host.path = fabric::PathKind::kTcp;
+      host.reason = kOtherShardReason;
+      host.hca_switches.clear();
+    }
+  }
+  return views;
+}
+
+void VmShards::place(const ShardView& whole, const control::Inventory& inventory) {
+  std::erase_if(shards_, [&whole](const auto& each) { return !whole.adapters_of_host.contains(each.first); });
+  const std::string why = why_first(inventory);
+  report(why);
+  for (const adapters::WantedAdapter& adapter : whole.adapters) {
+    const std::string& vm = adapter.config.name;
+    const bool must_be_first = !why.empty() || has_link(whole, adapter);
+    const auto known = shards_.find(vm);
+    if (known == shards_.end())
+      shards_.emplace(vm, must_be_first ? 0 : emptiest());
+    else if (must_be_first && !inventory.powered_on.contains(vm))
+      known->second = 0;
+  }
+}
+
+std::string VmShards::why_first(const control::Inventory& inventory) const {
+  std::string why_none;
+  const control::RdmaDevice* const hca = uses_hca_ ? control::hca_of(inventory, host_, why_none) : nullptr;
+  if (hca != nullptr)
+    return fmt::format("this host uses the HCA {}, which serves the first one only", hca->name);
+  for (const auto& [name, live] : inventory.live_hosts) {
+    if (name != host_ && !live.shards)
+      return fmt::format("host {} runs release {}, which knows of one only", name, live.version);
+  }
+  return {};
+}
+
+bool VmShards::has_link(const ShardView& whole, const adapters::WantedAdapter& adapter) const {
+  return std::ranges::any_of(links_, [&](const control::RoceConfig& link) {
+    const auto dvs = whole.switches.find(link.dvs);
+    return dvs != whole.switches.end() && adapter.segment == transport::SegmentId{dvs->second, link.vlan};
+  });
+}
+
+std::uint16_t VmShards::emptiest() const {
+  std::vector<std::size_t> vms(count_);
+  for (const auto& [vm, shard] : shards_) ++vms[shard];
+  return static_cast<std::uint16_t>(std::ranges::min_element(vms) - vms.begin());
+}
+
+void VmShards::report(const std::string& why_first) {
+  if (why_first == reported_) return;
+  reported_ = why_first;
+  if (why_first.empty())
+    log::info("VMs that come to this host are spread over its {} shards from now on", count_);
+  else
+    log::warn("VMs that come to this host are all on the first of its {} shards: {}", count_, why_first);
+}
+
+}  // namespace pvrdma::cluster

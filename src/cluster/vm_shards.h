@@ -1,0 +1,48 @@
+// VmShards: decides which shard of this host serves which of the cluster's VMs, and makes each shard's view.
+//
+// A VM comes to the shard with the fewest VMs, and stays there for as long as it is wanted on this host. Some
+// have to be on the first shard, which has the links to native endpoints and the HCA, and which is the only
+// one that older daemons know of. If that becomes so while a VM is on, it is moved when it is off.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/shard_view.h"
+#include "control/config/config.h"
+#include "control/model/inventory.h"
+
+namespace pvrdma::cluster {
+
+class VmShards {
+ public:
+  // `host` is this host's name, and `count` the number of its shards, at least one. `links`: its links to
+  // native endpoints. `uses_hca`: an HCA is used if there is one.
+  VmShards(std::string host, std::uint16_t count, std::vector<control::RoceConfig> links, bool uses_hca)
+      : host_(std::move(host)), count_(count), links_(std::move(links)), uses_hca_(uses_hca) {}
+
+  // The views of all shards, by number. `whole` is compute_view()'s of `inventory`.
+  std::vector<ShardView> divide(const ShardView& whole, const control::Inventory& inventory);
+
+ private:
+  void place(const ShardView& whole, const control::Inventory& inventory);
+  // Why all VMs have to be on the first shard: a clause. Empty: they need not.
+  std::string why_first(const control::Inventory& inventory) const;
+  bool has_link(const ShardView& whole, const adapters::WantedAdapter& adapter) const;
+  std::uint16_t emptiest() const;
+  void report(const std::string& why_first);
+
+  const std::string host_;
+  const std::uint16_t count_;
+  const std::vector<control::RoceConfig> links_;
+  const bool uses_hca_;
+  std::map<std::string, std::uint16_t> shards_;  // by VM
+  std::string reported_;                         // why_first(), as it was told last
+};
+
+}  // namespace pvrdma::cluster

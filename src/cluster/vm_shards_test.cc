@@ -1,0 +1,114 @@
+#include "cluster/vm_shards.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster_fixture.h"
+
+namespace pvrdma::cluster {
+namespace {
+
+namespace edits = control::edits;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// esx-01 with VM-01, VM-11, VM-12 and VM-13. Every host knows of shards.
+class VmShardsTest : public testing::Test {
+ protected:
+  VmShardsTest() {
+    for (const std::string vm : {"VM-11", "VM-12", "VM-13"}) add_vm(inventory_, vm, "esx-01");
+    for (auto& [name, live] : inventory_.live_hosts) live.shards = 1;
+  }
+  // By shard.
+  std::vector<std::vector<std::string>> divide() {
+    views_ = shards_.divide(compute_view(inventory_, "esx-01", "/run/pvrdma", ids_), inventory_);
+    std::vector<std::vector<std::string>> vms;
+    for (const ShardView& view : views_) {
+      auto& names = vms.emplace_back();
+      for (const auto& adapter : view.adapters) names.push_back(adapter.config.name);
+    }
+    return vms;
+  }
+  void remove_vm(const std::string& vm) { must(edits::delete_vm(inventory_, vm)); }
+
+  control::Inventory inventory_ = three_hosts();
+  HostIds ids_;
+  VmShards shards_{"esx-01", 2, {{.dvs = "dvs1", .vlan = 9}}, true};
+  std::vector<ShardView> views_;
+};
+
+TEST_F(VmShardsTest, AVmComesToTheShardWithTheFewestAndStays) {
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-11", "VM-13")));
+  remove_vm("VM-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-12"), ElementsAre("VM-11", "VM-13")));
+  add_vm(inventory_, "VM-00", "esx-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-00", "VM-12"), ElementsAre("VM-11", "VM-13")));
+  for (const ShardView& view : views_)
+    EXPECT_THAT(view.adapters_of_host, ElementsAre("VM-00", "VM-11", "VM-12", "VM-13"));
+}
+
+TEST_F(VmShardsTest, OneShardServesAll) {
+  VmShards one("esx-01", 1, {}, true);
+  const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
+  EXPECT_THAT(one.divide(whole, inventory_), ElementsAre(whole));
+}
+
+TEST_F(VmShardsTest, AVmWhoseSegmentHasALinkIsOnTheFirstShard) {
+  must(edits::add_portgroup(inventory_, "dvs1", "linked", {.vlan = 9}));
+  must(edits::change_vm(inventory_, "VM-11", {.portgroup = "linked", .dvs = "dvs1"}));
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11"), ElementsAre("VM-12", "VM-13")));
+  must(edits::change_vm(inventory_, "VM-12", {.portgroup = "linked", .dvs = "dvs1"}));
+  inventory_.powered_on["VM-12"] = "esx-01";
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11"), ElementsAre("VM-12", "VM-13")))
+      << "not while it is on";
+  inventory_.powered_on.clear();
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12"), ElementsAre("VM-13")));
+}
+
+TEST_F(VmShardsTest, AnOlderDaemonFindsAllOnTheFirstShard) {
+  inventory_.live_hosts.at("esx-02").shards.reset();
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
+  inventory_.live_hosts.at("esx-02").shards = 1;
+  add_vm(inventory_, "VM-14", "esx-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), ElementsAre("VM-14")));
+}
+
+TEST_F(VmShardsTest, OnesOwnOlderRecordIsNoOlderDaemon) {
+  inventory_.live_hosts.at("esx-01").shards.reset();
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-11", "VM-13")));
+}
+
+// Gives the host an active RDMA device that is paired with the only uplink of dvs1.
+void add_hca(control::Inventory& inventory, const std::string& host) {
+  inventory.live_hosts.at(host).vmnics = {{.name = "vmnic0", .netdev = "eth1"}};
+  inventory.live_hosts.at(host).rdma_devices = {
+      {.name = "vmrdma0", .device = "mlx5_0", .active = true, .paired_uplink = "vmnic0", .roce_v2 = true}};
+  must(edits::set_uplink(inventory, "dvs1", host, "uplink1", "vmnic0"));
+}
+
+TEST_F(VmShardsTest, AnHcaServesTheFirstShard) {
+  add_hca(inventory_, "esx-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
+  VmShards without("esx-01", 2, {}, false);
+  const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
+  EXPECT_EQ(without.divide(whole, inventory_).at(1).adapters.size(), 2U);
+}
+
+TEST_F(VmShardsTest, AnotherShardUsesTcpWhereTheFirstUsesTheHca) {
+  add_hca(inventory_, "esx-01");
+  add_hca(inventory_, "esx-02");
+  divide();
+  const auto path = [](const ShardView& view) { return view.fabric.hosts.at(0).path; };
+  ASSERT_EQ(views_.at(0).fabric.hosts.at(0).name, "esx-02");
+  EXPECT_EQ(path(views_.at(0)), fabric::PathKind::kHca);
+  EXPECT_EQ(views_.at(0).hca.peers.size(), 1U);
+  EXPECT_EQ(path(views_.at(1)), fabric::PathKind::kTcp);
+  EXPECT_EQ(views_.at(1).fabric.hosts.at(0).reason, kOtherShardReason);
+  EXPECT_EQ(views_.at(1).hca, transport::HcaSettings{});
+  EXPECT_EQ(views_.at(1).tcp, views_.at(0).tcp);
+}
+
+}  // namespace
+}  // namespace pvrdma::cluster

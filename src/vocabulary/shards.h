@@ -1,0 +1,10 @@
+// How many shards a host may have. Thread: constants.
+#pragma once
+
+#include <cstdint>
+
+namespace pvrdma {
+
+inline constexpr std::uint32_t kShardsMax = 16;
+
+}  // namespace pvrdma
