@@ -107,13 +107,18 @@ std::size_t text_bytes(std::span<const std::byte> body, std::size_t at) {
 }
 
 Defect get(NetworkReader reader, Hello& out, std::size_t name_bytes) {
-  reader.skip(kVersionEndBytes);
+  reader.skip(kVersionEndBytes - sizeof(std::uint16_t));
+  const bool has_shards = reader.take<std::uint16_t>() == kShardHelloVersion;
   out.lane = reader.take<std::uint16_t>();
   out.lanes = reader.take<std::uint16_t>();
   reader.skip(2);
   reader.take_bytes(out.id.data(), out.id.size());
+  if (has_shards) {
+    out.shard = ShardNumber(reader.take<std::uint16_t>());
+    out.from_shard = ShardNumber(reader.take<std::uint16_t>());
+  }
   out.host = HostName(take_text(reader, name_bytes));
-  return defect_of(out);
+  return first_of({defect_of(out), names_shards(out) == has_shards ? Defect::kNone : Defect::kShard});
 }
 
 Defect get(NetworkReader reader, Welcome& out, std::size_t name_bytes) {
@@ -147,6 +152,7 @@ Defect get(NetworkReader reader, Goodbye& out, std::size_t sentence_bytes) {
 struct Header {
   std::uint32_t frame_bytes;
   Kind kind;
+  bool has_shards;  // a Hello of kShardHelloVersion
   SegmentId segment;
   std::uint64_t sequence;
 };
@@ -168,6 +174,7 @@ constexpr std::array<Lengths, std::variant_size_v<Body>> kLengths{{
     {kPingBytes, 0, 0},
     {kGoodbyeBytes, kSentenceBytesMax, 0},
 }};
+constexpr Lengths kShardHello{kShardHelloBytes, kHostNameBytesMax, 0};
 
 bool is_known(Kind kind) {
   return kind >= Kind::kHello && kind <= Kind::kGoodbye;
@@ -178,8 +185,8 @@ bool is_handshake(Kind kind) {
 bool is_message(Kind kind) {
   return kind >= Kind::kRequest && kind <= Kind::kDatagram;
 }
-const Lengths& lengths_of(Kind kind) {
-  return kLengths[static_cast<std::size_t>(kind) - 1];
+const Lengths& lengths_of(const Header& header) {
+  return header.has_shards ? kShardHello : kLengths[static_cast<std::size_t>(header.kind) - 1];
 }
 
 Defect get(NetworkReader reader, Header& out) {
@@ -198,7 +205,7 @@ Defect get(NetworkReader reader, Header& out) {
 
 // A hello of another version may have another length, so the length is checked after the version.
 Defect defect_of_length(const Header& header) {
-  const Lengths& lengths = lengths_of(header.kind);
+  const Lengths& lengths = lengths_of(header);
   const std::size_t shortest = kHeaderBytes + lengths.body;
   const bool fits =
       header.frame_bytes >= shortest && header.frame_bytes <= shortest + lengths.text + lengths.payload;
@@ -237,7 +244,7 @@ Decoded decode_message(const Header& header, std::span<const std::byte> body, Fr
 template <typename Said>
 Decoded decode_text(const Header& header, std::span<const std::byte> bytes, std::size_t text_size,
                     Frame& frame) {
-  const Lengths& lengths = lengths_of(header.kind);
+  const Lengths& lengths = lengths_of(header);
   const std::size_t head_bytes = kHeaderBytes + lengths.body + text_size;
   if (text_size > lengths.text || header.frame_bytes != head_bytes) return bad(Defect::kFrameBytes);
   if (bytes.size() < head_bytes) return need(head_bytes);
@@ -263,10 +270,12 @@ Decoded decode(std::span<const std::byte> bytes, Frame& frame) {
     NetworkReader reader(body);
     if (reader.take<std::uint64_t>() != kMagic) return bad(Defect::kMagic);
     const auto version = reader.take<std::uint16_t>();
-    if (version != kProtocolVersion && header.kind != Kind::kReject) return bad(Defect::kVersion, version);
+    header.has_shards = header.kind == Kind::kHello && version == kShardHelloVersion;
+    const bool is_known = version == kProtocolVersion || header.has_shards || header.kind == Kind::kReject;
+    if (!is_known) return bad(Defect::kVersion, version);
   }
   if (const Defect defect = defect_of_length(header); defect != Defect::kNone) return bad(defect);
-  const std::size_t head_bytes = kHeaderBytes + lengths_of(header.kind).body;
+  const std::size_t head_bytes = kHeaderBytes + lengths_of(header).body;
   if (bytes.size() < head_bytes) return need(head_bytes);
 
   switch (header.kind) {

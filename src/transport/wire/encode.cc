@@ -95,14 +95,19 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
 std::span<const std::byte> encode(const Hello& hello, Head& out) {
   if (defect_of(hello) != Defect::kNone) return {};
   const std::string_view name = hello.host.view();
-  const std::size_t bytes = kHeaderBytes + kHelloBytes + name.size();
+  const bool shards = names_shards(hello);
+  const std::size_t bytes = kHeaderBytes + (shards ? kShardHelloBytes : kHelloBytes) + name.size();
   NetworkWriter writer = begin(out, bytes, 0, Kind::kHello, SegmentId{}, 0);
   writer.put(kMagic);
-  writer.put(kProtocolVersion);
+  writer.put(shards ? kShardHelloVersion : kProtocolVersion);
   writer.put(hello.lane);
   writer.put(hello.lanes);
   writer.put(static_cast<std::uint16_t>(name.size()));
   writer.put_bytes(hello.id.data(), hello.id.size());
+  if (shards) {
+    writer.put(hello.shard.value);
+    writer.put(hello.from_shard.value);
+  }
   writer.put_bytes(name.data(), name.size());
   return std::span(out).first(bytes);
 }

@@ -24,6 +24,8 @@
 namespace pvrdma::transport::wire {
 
 inline constexpr std::uint16_t kProtocolVersion = 2;
+// The version of a Hello that names a shard other than 0. Every other frame has kProtocolVersion.
+inline constexpr std::uint16_t kShardHelloVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 24;  // until the body
 inline constexpr std::size_t kHeadBytesMax = 240;
 inline constexpr std::size_t kHostNameBytesMax = 64;
@@ -67,6 +69,8 @@ struct Hello {
   std::uint16_t lane = 0;
   std::uint16_t lanes = 1;  // 1 ... kLanesMax, more than `lane`; 1 with kCallLane
   HelloId id{};
+  ShardNumber shard;       // of the acceptor's host, to which the lane shall lead; 0 with kCallLane
+  ShardNumber from_shard;  // of the dialler's host, which dials; 0 with kCallLane
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -156,6 +160,7 @@ enum class Defect : std::uint8_t {
   kVersion,
   kHostName,
   kLane,
+  kShard,
   kReason,
   kSentence,
   kQpn,

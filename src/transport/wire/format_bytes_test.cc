@@ -45,6 +45,14 @@ TEST(WireFormatBytesTest, TheBytesAreTheseAndNoOthers) {
   EXPECT_EQ(hex(encoded({.body = Hello{.host = HostName("esx-01"), .lane = 2, .lanes = 4, .id = id}})),
             "0000003e01000000 0000000000000000 0000000000000000"
             " 89505652444d410a 0002000200040006 f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff 6573782d3031");
+  EXPECT_EQ(hex(encoded({.body = Hello{.host = HostName("esx-01"),
+                                       .lane = 2,
+                                       .lanes = 4,
+                                       .id = id,
+                                       .shard = ShardNumber(0x0708),
+                                       .from_shard = ShardNumber(0x090a)}})),
+            "0000004201000000 0000000000000000 0000000000000000"
+            " 89505652444d410a 0003000200040006 f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff 0708090a6573782d 3031");
   EXPECT_EQ(hex(encoded({.body = Welcome{.host = HostName("esx-02"), .id = id}})),
             "0000003e02000000 0000000000000000 0000000000000000"
             " 89505652444d410a 0002000000000006 f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff 6573782d3032");

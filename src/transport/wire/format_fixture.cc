@@ -18,7 +18,9 @@ Hello any_hello(Random& random) {
   return {.host = HostName("h" + random.text(63, kNameLetters)),
           .lane = static_cast<std::uint16_t>(random.below(lanes)),
           .lanes = lanes,
-          .id = random.hello_id()};
+          .id = random.hello_id(),
+          .shard = ShardNumber(static_cast<std::uint16_t>(random.below(3))),
+          .from_shard = ShardNumber(static_cast<std::uint16_t>(random.below(3)))};
 }
 
 Welcome any_welcome(Random& random) {

@@ -43,6 +43,7 @@ Bytes spoil(const Spoilt& spoilt) {
 
 TEST(WireFormatRefusalTest, EachFieldsBadValuesAreRefused) {
   const Hello hello{.host = HostName("esx-01"), .lane = 3, .lanes = 4};
+  const Hello between_shards{.host = HostName("esx-01"), .lane = 3, .lanes = 4, .from_shard = ShardNumber(1)};
   const Welcome welcome{.host = HostName("esx-02")};
   const Reject reject{.reason = RejectReason::kNotAllowed, .sentence = Sentence("no")};
   const Goodbye goodbye{.reason = GoodbyeReason::kStopping, .sentence = Sentence("bye")};
@@ -89,6 +90,13 @@ TEST(WireFormatRefusalTest, EachFieldsBadValuesAreRefused) {
       {"version 1", hello, kB + 8, 2, 1, Defect::kVersion},
       {"version of a welcome", welcome, kB + 8, 2, 0xffff, Defect::kVersion},
       {"lane", hello, kB + 10, 2, 4, Defect::kLane},
+      {"version 4 of a hello", between_shards, kB + 8, 2, 4, Defect::kVersion},
+      {"a welcome of the version of a hello with shards", welcome, kB + 8, 2, 3, Defect::kVersion},
+      {"a hello of version 2 with shards", between_shards, kB + 8, 2, 2, Defect::kFrameBytes},
+      {"a hello of version 3 without shards", hello, kB + 8, 2, 3, Defect::kFrameBytes},
+      {"a hello of version 3 between shards 0", between_shards, kB + 32, 4, 0, Defect::kShard},
+      {"a call between shards", between_shards, kB + 10, 4, 0xffff'0001, Defect::kShard},
+      {"length: of a hello with shards", between_shards, 0, 4, 24 + 36 + 7, Defect::kFrameBytes},
       {"no lanes", hello, kB + 12, 2, 0, Defect::kLane},
       {"17 lanes", hello, kB + 12, 2, 17, Defect::kLane},
       {"name longer than the frame", hello, kB + 14, 2, 7, Defect::kFrameBytes},
@@ -184,12 +192,12 @@ TEST(WireFormatRefusalTest, GarbageIsRefusedByItsHeaderAlone) {
 
 TEST(WireFormatRefusalTest, AnotherVersionsHelloIsNamedWhateverFollows) {
   Bytes bytes = encoded({.body = Hello{.host = HostName("future")}});
-  bytes[kHeaderBytes + 9] = std::byte{kProtocolVersion + 1};
+  bytes[kHeaderBytes + 9] = std::byte{kShardHelloVersion + 1};
   bytes[1] = std::byte{0xff};  // no frame of this version has this length
   Frame frame;
   const Decoded decoded = decode(std::span(bytes).first(kHeaderBytes + 10), frame);
   EXPECT_EQ(decoded.defect, Defect::kVersion);
-  EXPECT_EQ(decoded.version, kProtocolVersion + 1);
+  EXPECT_EQ(decoded.version, kShardHelloVersion + 1);
 }
 
 }  // namespace

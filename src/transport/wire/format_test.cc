@@ -105,6 +105,9 @@ TEST(WireFormatTest, WhatCannotBeIsNotEncoded) {
   EXPECT_TRUE(encode(Hello{}, head).empty());
   EXPECT_TRUE(encode(Hello{.host = HostName("a b")}, head).empty());
   EXPECT_TRUE(encode(Hello{.host = HostName("a"), .lane = 1, .lanes = 1}, head).empty());
+  EXPECT_TRUE(encode(Hello{.host = HostName("a"), .lane = kCallLane, .shard = ShardNumber(1)}, head).empty());
+  EXPECT_TRUE(
+      encode(Hello{.host = HostName("a"), .lane = kCallLane, .from_shard = ShardNumber(1)}, head).empty());
   EXPECT_TRUE(encode(Welcome{}, head).empty());
   EXPECT_TRUE(encode(Reject{}, head).empty());
   EXPECT_TRUE(encode(9, Goodbye{}, head).empty());

@@ -65,6 +65,10 @@ bool carries_data(const verbs::Response& response) {
 
 }  // namespace
 
+bool names_shards(const Hello& hello) {
+  return hello.shard != ShardNumber{} || hello.from_shard != ShardNumber{};
+}
+
 bool is_sentence(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
@@ -109,7 +113,10 @@ Defect defect_of(const verbs::Datagram& datagram) {
 
 Defect defect_of(const Hello& hello) {
   if (!is_name(hello.host.view())) return Defect::kHostName;
-  if (hello.lane == kCallLane) return hello.lanes == 1 ? Defect::kNone : Defect::kLane;
+  if (hello.lane == kCallLane) {
+    if (names_shards(hello)) return Defect::kShard;
+    return hello.lanes == 1 ? Defect::kNone : Defect::kLane;
+  }
   return hello.lanes <= kLanesMax && hello.lane < hello.lanes ? Defect::kNone : Defect::kLane;
 }
 
@@ -167,6 +174,8 @@ std::string_view describe(Defect defect) {
       return "its host name is invalid";
     case Defect::kLane:
       return "its lane number or its number of lanes is invalid";
+    case Defect::kShard:
+      return "it names shards where it must not, or only shard 0 where it need not";
     case Defect::kReason:
       return "its reason is unknown";
     case Defect::kSentence:

@@ -31,6 +31,7 @@ inline constexpr std::uint8_t kSolicitedBit = 1;
 // Sizes of bodies without their text.
 inline constexpr std::size_t kVersionEndBytes = 10;  // magic and version: the same in all versions
 inline constexpr std::size_t kHelloBytes = 32;       // also Welcome's
+inline constexpr std::size_t kShardHelloBytes = 36;  // of a Hello that names shards
 inline constexpr std::size_t kRejectBytes = 16;
 inline constexpr std::size_t kRequestBytes = 96;
 inline constexpr std::size_t kResponseBytes = 64;
@@ -38,6 +39,9 @@ inline constexpr std::size_t kDatagramBytes = 64;
 inline constexpr std::size_t kPingBytes = 8;
 inline constexpr std::size_t kGoodbyeBytes = 4;
 static_assert(kHeadBytesMax == kHeaderBytes + kRejectBytes + kSentenceBytesMax);
+
+// Whether the Hello has kShardHelloVersion.
+bool names_shards(const Hello& hello);
 
 bool is_sentence(std::string_view text);
 
