@@ -285,7 +285,8 @@ constexpr MetricInfo kMetrics[] = {
     {"pvrdma_tcp_lanes_up", kGauge, "", "peer", "Lanes to the peer that this host dialled and that are up"},
     {"pvrdma_tcp_listening", kGauge, "", "", "1 while this host listens for other hosts"},
     {"pvrdma_tcp_no_room_total", kCounter, "", "",
-     "Connections that were refused because an address made too many at once"},
+     "Connections that were refused because an address made too many at once, or because the shard that "
+     "they wanted took none"},
     {"pvrdma_tcp_not_allowed_total", kCounter, "", "", "Connections that the ruleset does not allow"},
     {"pvrdma_tcp_payload_bytes_total", kCounter, "bytes", "",
      "Payload that was sent to other hosts over TCP"},

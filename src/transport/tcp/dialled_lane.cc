@@ -126,7 +126,9 @@ void DialledLane::on_secured(Instant now) {
   socket_->greet(wire::Hello{.host = wire::HostName(shared_.options.host_name),
                              .lane = index_,
                              .lanes = static_cast<std::uint16_t>(shared_.options.lanes),
-                             .id = id_},
+                             .id = id_,
+                             .shard = peer_->shard,
+                             .from_shard = shared_.options.shard},
                  now);
 }
 

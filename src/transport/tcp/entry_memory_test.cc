@@ -118,5 +118,65 @@ TEST_F(TcpEntryNoMemory, APeersShareStaysWhatItIs) {
   EXPECT_EQ(waiting.size(), kStrangersMin + 1) << "the last was refused";
 }
 
+// It enters, is refused or ends, and shard 0 has its place back.
+TEST_F(TcpEntryNoMemory, ALaneForAnotherShardIsNeverLeftWithoutAnAnswer) {
+  NoInbound nobody;
+  const auto other_loop = shard::Loop::create({.shard = 1}, clock_).value();
+  std::unique_ptr<Tcp> other =
+      Tcp::create({.host_name = "esx1", .shard = ShardNumber(1), .shards = 2, .lanes = 1}, *other_loop,
+                  clock_, nobody)
+          .value();
+  const auto tcp =
+      Tcp::create({.host_name = "esx1",
+                   .shards = 2,
+                   .lanes = 1,
+                   .pass_lane =
+                       [&](ShardNumber, std::unique_ptr<PassedLane> lane) {
+                         return other_loop->post(shard::Task(
+                             [&, lane = std::move(lane)]() mutable { other->take(std::move(lane)); }));
+                       }},
+                  *loop_, clock_, nobody)
+          .value();
+  const TcpSettings settings{
+      .address = address_of(1),
+      .port = kTestPort,
+      .peers = {{.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort}}};
+  tcp->configure(settings);
+  other->configure(settings);
+  const auto turn_all = [&] {
+    for (int i = 0; i < 4; ++i) {
+      loop_->turn(Duration{0});
+      other_loop->turn(Duration{0});
+    }
+  };
+  std::uint64_t nth = 1;
+  for (bool failed = true; failed; ++nth) {
+    SCOPED_TRACE(nth);
+    RawPeer peer = RawPeer::dial(address_of(9), address_of(1));
+    peer.hello({.host = wire::HostName("esx9"), .id = {1, 2}, .shard = ShardNumber(1)});
+    {
+      const NoMemoryFrom no_memory(nth);
+      turn_all();
+      failed = no_memory.has_failed();
+    }
+    clock_.advance(std::chrono::seconds(1));  // a listener that paused goes on
+    turn_all();
+    pollfd answer{.fd = peer.fd(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&answer, 1, 0), 1);
+    const auto frame = peer.next();
+    if (!failed) {
+      EXPECT_TRUE(frame && std::holds_alternative<wire::Welcome>(frame->body));
+    }
+    clock_.advance(std::chrono::seconds(1));
+  }
+  EXPECT_GT(nth, 10U);
+  std::vector<RawPeer> waiting;
+  for (std::uint32_t i = 0; i < kStrangersMin; ++i) {
+    waiting.push_back(RawPeer::dial(address_of(9), address_of(1)));
+    turn_all();
+  }
+  EXPECT_EQ(tcp->errors().no_room, 0U);
+}
+
 }  // namespace
 }  // namespace pvrdma::transport::tcp

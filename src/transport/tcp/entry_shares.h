@@ -15,21 +15,17 @@ namespace pvrdma::transport::tcp {
 
 class EntryShares {
  public:
-  // `share` is how many may wait at a time, and how many may begin a handshake in a second on average.
-  explicit EntryShares(std::uint32_t share) : share_(share) {}
-
-  std::uint32_t share() const { return share_; }
-
-  // Asks to let in one more connection of this address. False: not now. True: leave() must follow.
-  bool enter(const IpAddress& from, Instant now) {
-    Entry& entry = entries_.try_emplace(from, Entry{.tokens = share_, .filled = now}).first->second;
-    const Duration each = Duration(std::chrono::seconds(1)) / share_;
+  // Asks to let in one more connection of this address. `share`, at least 1, is how many may wait at a time,
+  // and how many may begin a handshake in a second on average. False: not now. True: leave() must follow.
+  bool enter(const IpAddress& from, std::uint32_t share, Instant now) {
+    Entry& entry = entries_.try_emplace(from, Entry{.tokens = share, .filled = now}).first->second;
+    const Duration each = Duration(std::chrono::seconds(1)) / share;
     const std::int64_t earned = (now - entry.filled) / each;
     if (earned > 0) {
-      entry.tokens = static_cast<std::uint32_t>(std::min<std::int64_t>(share_, entry.tokens + earned));
+      entry.tokens = static_cast<std::uint32_t>(std::min<std::int64_t>(share, entry.tokens + earned));
       entry.filled = entry.filled + earned * each;
     }
-    if (entry.waiting == share_ || entry.tokens == 0) return false;
+    if (entry.waiting >= share || entry.tokens == 0) return false;
     --entry.tokens;
     ++entry.waiting;
     return true;
@@ -50,7 +46,6 @@ class EntryShares {
     Instant filled{};
   };
 
-  const std::uint32_t share_;
   std::map<IpAddress, Entry> entries_;
 };
 

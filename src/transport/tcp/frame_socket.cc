@@ -44,12 +44,27 @@ FrameSocket::~FrameSocket() {
 }
 
 Result<void> FrameSocket::start(Instant now) {
+  if (auto watched = watch(now); !watched) return watched;
+  if (state_ == State::kSecuring) secure(now);
+  return {};
+}
+
+Result<void> FrameSocket::resume(Instant now) {
+  state_ = State::kGreeting;
+  next_receive_ = 1;
+  if (auto watched = watch(now); !watched) return watched;
+  // TLS may hold bytes that came with the Hello.
+  unfinished_ = true;
+  shared_.unfinished.push_back(this);
+  return {};
+}
+
+Result<void> FrameSocket::watch(Instant now) {
   started_ = last_heard_ = last_sent_ = now;
   interest_ = state_ == State::kConnecting ? shard::Interest::kWrite : shard::Interest::kRead;
   if (auto watched = shared_.loop.watch(stream_->fd(), interest_, *this); !watched) return watched;
   watched_ = true;
   shared_.check_at(next_deadline());
-  if (state_ == State::kSecuring) secure(now);
   return {};
 }
 

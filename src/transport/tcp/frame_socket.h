@@ -76,6 +76,8 @@ class FrameSocket final : private shard::FdHandler {
 
   // Call it once. Error: the descriptor cannot be watched.
   Result<void> start(Instant now);
+  // Called instead of start() for an acceptor whose Hello another connection has read: the user answers it.
+  Result<void> resume(Instant now);
   // As start(), but a failure breaks the connection.
   void start_or_break(Instant now);
 
@@ -90,6 +92,7 @@ class FrameSocket final : private shard::FdHandler {
   // Whether the peer ended it because its daemon stops.
   bool peer_stops() const { return peer_stops_; }
   const Stream& stream() const { return *stream_; }
+  Instant started() const { return started_; }
 
   // Sends Hello or Welcome.
   void greet(const wire::Hello& hello, Instant now);
@@ -97,8 +100,8 @@ class FrameSocket final : private shard::FdHandler {
   // The greeting is complete, and messages may flow. Input comes from `peer`.
   void establish(HostId peer, Instant now);
 
-  // Called after Welcome was sent: the stream continues elsewhere, and this connection is broken, in order.
-  // Null: Welcome was not sent in full, or the peer did not wait for it.
+  // Called when Hello has arrived, before or after Welcome: the stream continues elsewhere, and this
+  // connection is broken, in order. Null: Welcome was not sent in full, or the peer did not wait for it.
   std::unique_ptr<Stream> release();
 
   // Refuses Hello and closes.
@@ -146,6 +149,7 @@ class FrameSocket final : private shard::FdHandler {
   void do_time(Instant now);
   void handshake(Instant now);
   std::string what() const override;
+  Result<void> watch(Instant now);
   void finish_connect(Instant now);
   void secure(Instant now);
   void update_interest();

@@ -1,11 +1,20 @@
 #include "transport/tcp/host_lanes.h"
 
 #include <algorithm>
+#include <fmt/core.h>
 #include <utility>
 
 #include "base/events.h"
 
 namespace pvrdma::transport::tcp {
+namespace {
+
+std::string name_of(const TcpPeer& peer) {
+  if (peer.shard == ShardNumber{}) return "host " + peer.name;
+  return fmt::format("shard {} of host {}", peer.shard.value, peer.name);
+}
+
+}  // namespace
 
 HostLanes::HostLanes(TcpShared& shared, HostId id) : shared_(shared), id_(id) {
   for (std::uint32_t i = 0; i < shared.options.lanes; ++i)
@@ -17,6 +26,7 @@ void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view d
   const bool wanted = peer && denied.empty();
   const bool same = peer == peer_ && !anew;
   peer_ = peer;
+  if (peer) peer_name_ = name_of(*peer);
   denied_ = denied;
   if (wanted && same && dialling_) return;
   if (!same || !wanted) {
@@ -84,7 +94,11 @@ std::string HostLanes::trouble() const {
 }
 
 TcpPeerState HostLanes::state() const {
-  TcpPeerState state{.name = peer_ ? peer_->name : std::string(), .trouble = denied_};
+  TcpPeerState state{.trouble = denied_};
+  if (peer_) {
+    state.name = peer_->name;
+    state.shard = peer_->shard;
+  }
   for (const auto& lane : dialled_) {
     if (lane->is_up()) ++state.lanes_up;
     if (state.trouble.empty()) state.trouble = lane->trouble();
@@ -122,7 +136,7 @@ void HostLanes::turn(Instant now) {
     told_up_ = up;
     if (up) {
       noted_.clear();
-      log::info("tcp: connected to host {} at {}, {}", peer_->name, peer_->address.to_string(),
+      log::info("{}: connected to {} at {}, {}", shared_.log_name, peer_name_, peer_->address.to_string(),
                 shared_.tls ? "TLS 1.3" : "not encrypted");
     }
   }
@@ -140,8 +154,7 @@ void HostLanes::bury_lanes(Instant now) {
   for (const auto& lane : leaving_) {
     const FrameSocket& socket = lane->socket();
     if (!socket.ended_in_order() && limiter_.allow(now)) {
-      log::warn("tcp: lane {} of host {} ended: {}", lane->index(),
-                peer_ ? peer_->name : std::string("(gone)"), socket.trouble());
+      log::warn("{}: lane {} of {} ended: {}", shared_.log_name, lane->index(), peer_name_, socket.trouble());
     }
   }
   leaving_.clear();
@@ -151,8 +164,8 @@ void HostLanes::bury_lanes(Instant now) {
 void HostLanes::note(const std::string& trouble, Instant now) {
   if (trouble == noted_ || !limiter_.allow(now)) return;
   noted_ = trouble;
-  log::warn("tcp: {} to host {} at {} port {}: {}; trying again",
-            told_up_ ? "not all connections" : "no connection", peer_->name, peer_->address.to_string(),
+  log::warn("{}: {} to {} at {} port {}: {}; trying again", shared_.log_name,
+            told_up_ ? "not all connections" : "no connection", peer_name_, peer_->address.to_string(),
             peer_->port, trouble);
 }
 
@@ -176,11 +189,11 @@ void HostLanes::tell_if_quiet(Instant now) {
   const events::Subject subject{events::Type::kPath, events::Kind::kHost, peer_->name};
   if (quiet) {
     events::tell(log::Level::kWarn, subject,
-                 "path to host {}: no byte has come from it for {:.2f} s: its network or this host's is "
+                 "path to {}: no byte has come from it for {:.2f} s: its network or this host's is "
                  "interrupted, or its daemon does not run",
-                 peer_->name, std::chrono::duration<double>(kQuietTime).count());
+                 peer_name_, std::chrono::duration<double>(kQuietTime).count());
   } else {
-    events::tell(log::Level::kInfo, subject, "path to host {}: it is heard again", peer_->name);
+    events::tell(log::Level::kInfo, subject, "path to {}: it is heard again", peer_name_);
   }
 }
 

@@ -1,7 +1,7 @@
-// HostLanes: all lanes between this host and another one, dialled and accepted. It chooses the lane of each
-// message, and tells Inbound about the host's state.
+// HostLanes: all lanes between this shard and a shard of another host, dialled and accepted. It chooses the
+// lane of each message, and tells Inbound about the host's state.
 //
-// Made when its host is first mentioned, and kept until Tcp is destroyed, so that paths can hold it.
+// Made when its peer is first mentioned, and kept until Tcp is destroyed, so that paths can hold it.
 //
 // Thread: shard-owned.
 #pragma once
@@ -26,8 +26,11 @@ class HostLanes {
   HostLanes& operator=(const HostLanes&) = delete;
 
   HostId id() const { return id_; }
-  // Empty: not a peer, or nothing may connect to it now.
+  // Empty: not a peer.
   const std::optional<TcpPeer>& peer() const { return peer_; }
+
+  // Why nothing may connect to the peer; empty if it may.
+  const std::string& denied() const { return denied_; }
 
   // Keeps existing connections if the peer is unchanged and `anew` is false. `denied` says why nothing may
   // connect; empty if connections are allowed.
@@ -68,6 +71,7 @@ class HostLanes {
   TcpShared& shared_;
   const HostId id_;
   std::optional<TcpPeer> peer_;
+  std::string peer_name_;  // for log lines: "host esx2"; of the last peer if there is none now
   std::string denied_;
   bool dialling_ = false;
   std::vector<std::unique_ptr<DialledLane>> dialled_;

@@ -42,9 +42,9 @@ class RawPeer {
     return send(head) && (payload.empty() || send(payload));
   }
   bool hello(const std::string& name, std::uint16_t lane = 0, std::uint16_t lanes = 1) {
-    return send(wire::Frame{
-        .body = wire::Hello{.host = wire::HostName(name), .lane = lane, .lanes = lanes, .id = {1, 2}}});
+    return hello(wire::Hello{.host = wire::HostName(name), .lane = lane, .lanes = lanes, .id = {1, 2}});
   }
+  bool hello(const wire::Hello& hello) { return send(wire::Frame{.body = hello}); }
 
   // The next frame, or nothing at the end of the stream and after half a minute.
   std::optional<wire::Frame> next(Bytes* payload = nullptr) {

@@ -16,7 +16,6 @@ namespace pvrdma::transport::tcp {
 Reception::Reception(TcpShared& shared, FindPeer find_peer)
     : shared_(shared),
       find_peer_(std::move(find_peer)),
-      shares_(std::max(kStrangersMin, 2 * shared.options.lanes)),
       listener_(shared.loop, shared.clock,
                 [this](Fd socket, const IpAddress& from) { on_accepted(std::move(socket), from); }) {}
 
@@ -61,6 +60,12 @@ AcceptedLane* Reception::take_in(Fd socket, const IpAddress& from, Instant now) 
       .get();
 }
 
+std::uint32_t Reception::share_of(const IpAddress& from) const {
+  const auto& peers = shared_.settings.peers;
+  const auto shards = static_cast<std::uint32_t>(std::ranges::count(peers, from, &TcpPeer::address));
+  return std::max(kStrangersMin, 2 * shared_.options.lanes * shards * shared_.options.shards);
+}
+
 std::string Reception::objection(const IpAddress& from, wire::RejectReason& reason, Instant now) {
   if (!shared_.is_allowed(from)) {
     ++shared_.errors.not_allowed;
@@ -75,13 +80,14 @@ std::string Reception::objection(const IpAddress& from, wire::RejectReason& reas
         "host {} knows no host with address {}: add the host to the cluster and tag its vmknic",
         shared_.options.host_name, from.to_string());
   }
-  if (!shares_.enter(from, now)) {
+  const std::uint32_t share = share_of(from);
+  if (!shares_.enter(from, share, now)) {
     ++shared_.errors.no_room;
     reason = wire::RejectReason::kNoRoom;
     return fmt::format(
         "{} connections from {} wait for their handshake or began one within a second: try "
         "again later",
-        shares_.share(), from.to_string());
+        share, from.to_string());
   }
   return {};
 }
@@ -102,7 +108,7 @@ void Reception::turn_away(const Fd& socket, wire::RejectReason reason, const IpA
 }
 
 void Reception::on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) {
-  HostLanes* peer = find_peer_(hello.host.view());
+  HostLanes* peer = find_peer_(hello.host.view(), hello.from_shard);
   wire::RejectReason reason{};
   if (const std::string why = objection(lane, hello, peer, reason); !why.empty()) {
     lane.socket().reject(reason, why, now);
@@ -116,6 +122,10 @@ void Reception::on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant n
     }
     return;
   }
+  if (hello.shard != shared_.options.shard) {
+    pass_on(lane, hello, now);
+    return;
+  }
   const auto place = std::find_if(strangers_.begin(), strangers_.end(),
                                   [&](const auto& stranger) { return stranger.get() == &lane; });
   peer->make_room(hello.lanes);  // must not fail from here on: the lane is on the stack
@@ -124,6 +134,48 @@ void Reception::on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant n
   shares_.leave(lane.from());
   lane.admit(peer->id(), hello, now);
   peer->adopt(std::move(admitted), hello.lanes, now);
+}
+
+// The lane that stays behind is broken, so the next turn gives its place back.
+void Reception::pass_on(AcceptedLane& lane, const wire::Hello& hello, Instant now) {
+  auto stream = lane.socket().release();
+  if (!stream) return;
+  auto passed = std::make_unique<PassedLane>(std::move(stream), lane.from(), hello, lane.socket().started());
+  const PassLane& pass = shared_.options.pass_lane;
+  if (pass && pass(hello.shard, std::move(passed))) return;
+  ++shared_.errors.no_room;
+  if (limiter_.allow(now))
+    log::warn("tcp: refused a connection from host {}: shard {} does not exist or takes none now",
+              hello.host.view(), hello.shard.value);
+}
+
+void Reception::take(PassedLane& passed) {
+  const Instant now = shared_.clock.now();
+  const wire::Hello& hello = passed.hello();
+  Porter& self = *this;
+  auto lane = std::make_unique<AcceptedLane>(shared_, self, passed.take_stream(), passed.from());
+  FrameSocket& socket = lane->socket();
+  if (const auto resumed = socket.resume(now); !resumed) {
+    socket.drop(resumed.error().message);
+  } else {
+    HostLanes* peer = find_peer_(hello.host.view(), hello.from_shard);
+    wire::RejectReason reason{};
+    std::string why = objection(*lane, hello, peer, reason);
+    if (why.empty() && now >= passed.began() + kHandshakeTime) {
+      ++shared_.errors.no_room;
+      reason = wire::RejectReason::kNoRoom;
+      why = fmt::format("shard {} of host {} was too busy to take the connection within 3 seconds",
+                        hello.shard.value, shared_.options.host_name);
+    }
+    if (why.empty()) {
+      peer->make_room(hello.lanes);
+      lane->admit(peer->id(), hello, now);
+      peer->adopt(std::move(lane), hello.lanes, now);
+      return;
+    }
+    socket.reject(reason, why, now);
+  }
+  if (limiter_.allow(now)) report(*lane);
 }
 
 std::string Reception::objection(const AcceptedLane& lane, const wire::Hello& hello, const HostLanes* peer,
@@ -137,6 +189,9 @@ std::string Reception::objection(const AcceptedLane& lane, const wire::Hello& he
   }
   if (peer == nullptr) {
     ++shared_.errors.unknown_hosts;
+    if (find_peer_(name, ShardNumber{}) != nullptr)
+      return fmt::format("host {} knows no shard {} of host {} yet", shared_.options.host_name,
+                         hello.from_shard.value, name);
     return fmt::format("host {} knows no host {}: add it to the cluster first", shared_.options.host_name,
                        name);
   }
@@ -144,6 +199,11 @@ std::string Reception::objection(const AcceptedLane& lane, const wire::Hello& he
     ++shared_.errors.unknown_hosts;
     return fmt::format("host {} has address {}, not {}", name, peer->peer()->address.to_string(),
                        lane.from().to_string());
+  }
+  if (!peer->denied().empty()) {
+    ++shared_.errors.not_allowed;
+    reason = wire::RejectReason::kNotAllowed;
+    return fmt::format("on host {}, {}", shared_.options.host_name, peer->denied());
   }
   const Stream& stream = lane.socket().stream();
   if (!stream.peer_is(name)) {
@@ -171,9 +231,9 @@ void Reception::turn(Instant now) {
 }
 
 // Called while strangers_ is iterated, so it must not throw: without memory the line is lost.
-void Reception::report(const AcceptedLane& stranger) {
+void Reception::report(const AcceptedLane& stranger) const {
   try {
-    log::warn("tcp: a connection from {} was not accepted: {}", stranger.from().to_string(),
+    log::warn("{}: a connection from {} was not accepted: {}", shared_.log_name, stranger.from().to_string(),
               stranger.socket().trouble());
   } catch (const std::bad_alloc&) {
   }

@@ -5,6 +5,9 @@
 // names the peer that has this address in the settings, and, with TLS, its certificate names that host. All
 // others get the reason, and are logged and counted.
 //
+// A lane for another shard leaves after its hello, and that shard's Reception takes it under the same
+// conditions: its settings may be newer or older.
+//
 // A handshake costs milliseconds. So only the addresses of peers get one, and each such address has its own
 // share (entry_shares.h).
 //
@@ -22,17 +25,18 @@
 #include "transport/tcp/entry_shares.h"
 #include "transport/tcp/host_lanes.h"
 #include "transport/tcp/listener.h"
+#include "transport/tcp/passed_lane.h"
 
 namespace pvrdma::transport::tcp {
 
-// How many connections of one address may be waiting before hello: all lanes of a peer, and those that they
-// replace.
+// How many connections of one address may be waiting before hello, at least. Otherwise all lanes between the
+// shards of both hosts, and those that they replace.
 inline constexpr std::uint32_t kStrangersMin = 8;
 
 class Reception final : private AcceptedLane::Porter {
  public:
-  // The lanes of a peer that may enter; null: no peer has this name.
-  using FindPeer = std::function<HostLanes*(std::string_view host_name)>;
+  // The lanes of a peer that may enter; null: there is no such peer.
+  using FindPeer = std::function<HostLanes*(std::string_view host_name, ShardNumber shard)>;
 
   // `shared` is borrowed and outlives this object.
   Reception(TcpShared& shared, FindPeer find_peer);
@@ -44,6 +48,9 @@ class Reception final : private AcceptedLane::Porter {
   // Closes the connections that have not entered; their hosts have to dial again.
   void send_all_away(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
+  // Tcp::take(). Without memory (bad_alloc) the connection ends.
+  void take(PassedLane& passed);
+
   void turn(Instant now);
   void on_time(Instant now);
   // The deadline of the connections that were not admitted yet; the listener has its own.
@@ -54,13 +61,15 @@ class Reception final : private AcceptedLane::Porter {
   // Empty: the connection may begin a handshake. Otherwise the reason as a sentence; `reason` is set and the
   // error counted.
   std::string objection(const IpAddress& from, wire::RejectReason& reason, Instant now);
+  std::uint32_t share_of(const IpAddress& from) const;
   // The connection already has its place in shares_. Without memory (bad_alloc) it is not added to
   // strangers_.
   AcceptedLane* take_in(Fd socket, const IpAddress& from, Instant now);
-  static void report(const AcceptedLane& stranger);
+  void report(const AcceptedLane& stranger) const;
   void turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                  std::string_view sentence, Instant now);
   void on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) override;
+  void pass_on(AcceptedLane& lane, const wire::Hello& hello, Instant now);
   // Like the other objection(), when the connection has said Hello: may it be admitted?
   std::string objection(const AcceptedLane& lane, const wire::Hello& hello, const HostLanes* peer,
                         wire::RejectReason& reason);

@@ -6,9 +6,11 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "transport/tcp/host_lanes.h"
 #include "transport/tcp/lane_hash.h"
+#include "transport/tcp/passed_lane.h"
 #include "transport/tcp/reception.h"
 #include "transport/tcp/sockets.h"
 #include "transport/tcp/tcp_shared.h"
@@ -60,7 +62,7 @@ class TcpPath final : public verbs::Path {
 struct Tcp::Impl final : shard::Pollable {
   Impl(const TcpOptions& options, shard::Loop& loop, const Clock& clock, Inbound& inbound)
       : shared(options, loop, clock, inbound),
-        reception(shared, [this](std::string_view name) { return find(name); }) {}
+        reception(shared, [this](std::string_view name, ShardNumber shard) { return find(name, shard); }) {}
 
   tcp::HostLanes& lanes(HostId id) {
     auto& entry = hosts[id];
@@ -68,9 +70,9 @@ struct Tcp::Impl final : shard::Pollable {
     return *entry;
   }
 
-  tcp::HostLanes* find(std::string_view name) {
+  tcp::HostLanes* find(std::string_view name, ShardNumber shard) {
     for (const auto& [id, entry] : hosts)
-      if (entry->peer() && entry->peer()->name == name) return entry.get();
+      if (entry->peer() && entry->peer()->name == name && entry->peer()->shard == shard) return entry.get();
     return nullptr;
   }
 
@@ -194,11 +196,19 @@ void Tcp::configure(const TcpSettings& settings) {
     }
     impl_->lanes(peer.id).configure(peer, denied, moved, now);
   }
-  if (listens_elsewhere && settings.address) {
+  if (listens_elsewhere && settings.address && shared.options.shard == ShardNumber{}) {
     impl_->reception.listener().open(*settings.address, settings.port);
   }
   shared.attention = true;
   impl_->is_configured = true;
+}
+
+void Tcp::take(std::unique_ptr<tcp::PassedLane> lane) {
+  PVRDMA_CHECK(lane->hello().shard == impl_->shared.options.shard, "a lane came to another shard");
+  try {
+    impl_->reception.take(*lane);
+  } catch (const std::bad_alloc&) {  // the connection ends, and its host dials again
+  }
 }
 
 pvrdma::tls::Context* Tcp::tls() const {

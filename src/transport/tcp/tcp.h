@@ -6,6 +6,10 @@
 // A host may leave a lane with waiting requests unread, so that TCP holds the peer back, without the danger
 // of a deadlock. All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
 //
+// A host of several shards has a Tcp for each. Each shard of another host is a peer of its own, with lanes of
+// its own. Only shard 0 listens. It passes an accepted lane on to the shard that its Hello wants
+// (passed_lane.h), before the Welcome.
+//
 // A signature for a TLS handshake takes up to milliseconds, so each turn does only one step of one handshake.
 //
 // A broken lane is dialled again with growing pauses (at most kRedialMax), or as soon as a lane of the peer
@@ -32,8 +36,9 @@
 namespace pvrdma::transport {
 
 namespace tcp {
+class PassedLane;
 class Stream;
-}
+}  // namespace tcp
 
 inline constexpr std::uint16_t kTcpPort = 28250;
 
@@ -41,15 +46,23 @@ inline constexpr std::uint16_t kTcpPort = 28250;
 // so it must not block. Without memory (bad_alloc) the connection ends.
 using TakeCall = std::function<void(std::unique_ptr<tcp::Stream> stream, std::string peer)>;
 
+// Takes a lane of a peer to another shard of this host, whose Tcp::take() gets it there. It runs on shard 0,
+// so it must not block. False: there is no such shard, or it takes none now. The lane may be destroyed on any
+// thread. Without memory (bad_alloc) the connection ends.
+using PassLane = std::function<bool(ShardNumber to, std::unique_ptr<tcp::PassedLane> lane)>;
+
 struct TcpOptions {
-  std::string host_name;  // this host's, 1 to 64 characters
-  std::uint32_t lanes = 4;
+  std::string host_name;     // this host's, 1 to 64 characters
+  ShardNumber shard{};       // this one's; only 0 listens and takes calls
+  std::uint32_t shards = 1;  // of this host
+  std::uint32_t lanes = 4;   // to each peer
   // A name of the kernel's. Empty: cubic, or the kernel's default if this process may not use cubic.
   std::optional<std::string> congestion_control;
   // Empty: plain. A peer's certificate must be signed by `ca`, be valid now, and name its host
   // (subjectAltName DNS, or else the common name).
   std::optional<pvrdma::tls::Files> tls;
   TakeCall take_call;  // empty: calls are refused
+  PassLane pass_lane;  // empty: this host has one shard
 };
 
 // A shard of another host.
@@ -80,7 +93,8 @@ struct TcpErrors {
   std::uint64_t wrong_version = 0;
   std::uint64_t unknown_hosts = 0;  // from an address or host that is not a peer's
   std::uint64_t not_allowed = 0;    // the ruleset does not allow the address
-  std::uint64_t no_room = 0;        // too many connections of one address wanted a handshake
+  // Too many connections of one address wanted a handshake, or the wanted shard took none.
+  std::uint64_t no_room = 0;
   std::uint64_t tls_failures = 0;
   std::uint64_t silent_peers = 0;       // the keep-alive time was exceeded
   std::uint64_t foreign_sources = 0;    // Delivery::kForeignSource
@@ -98,6 +112,8 @@ class Tcp final : public Transport {
   ~Tcp() override;
 
   void configure(const TcpSettings& settings);
+  // Lets a lane in that shard 0 has passed to this shard, or sends Reject.
+  void take(std::unique_ptr<tcp::PassedLane> lane);
 
   PathKind kind() const override { return PathKind::kTcp; }
   const Counters& counters() const override;

@@ -1,6 +1,6 @@
 // Shared by Tcp's tests: a World (a shard on its own thread, with a clock that only the test moves), Hosts in
-// it (a Tcp, and an Inbound that acts as the engines), and RawPeer, an end of a connection that the test
-// drives directly.
+// it (a Tcp of a host's shard 0 or of another one, and an Inbound that acts as the engines), and RawPeer, an
+// end of a connection that the test drives directly.
 //
 // Addresses are 127.x.y.n with x and y from the process id, so that tests can run in parallel. Only the
 // shard's thread accesses a World's objects: use on_shard() and wait().
@@ -34,6 +34,9 @@
 namespace pvrdma::transport::tcp {
 
 using Bytes = std::vector<std::byte>;
+
+// What a test runs with, by turns.
+enum class Security { kPlain, kTls };
 
 inline constexpr SegmentId kSegment{.dvs = 7, .vlan = 11};
 inline constexpr std::uint16_t kTestPort = 28250;
@@ -84,7 +87,11 @@ class Scattered {
 
 class World {
  public:
-  World() : loop_(shard::Loop::create({.spin = Duration{0}}, clock_).value()) {
+  World() : World(std::make_shared<test::ManualClock>()) {}
+  // Several shards share a clock.
+  explicit World(std::shared_ptr<test::ManualClock> clock, std::size_t mailbox_tasks = 1024)
+      : clock_(std::move(clock)),
+        loop_(shard::Loop::create({.spin = Duration{0}, .mailbox_tasks = mailbox_tasks}, *clock_).value()) {
     thread_ = std::thread([this] { loop_->run(); });
   }
   ~World() {
@@ -93,7 +100,7 @@ class World {
   }
 
   shard::Loop& loop() { return *loop_; }
-  test::ManualClock& clock() { return clock_; }
+  test::ManualClock& clock() { return *clock_; }
 
   template <typename Call>
   auto on_shard(Call call) {
@@ -108,7 +115,7 @@ class World {
   [[nodiscard]] bool wait(const std::function<bool()>& done, int turns = 20000) {
     for (int i = 0; i < turns; ++i) {
       if (on_shard(done)) return true;
-      clock_.advance(std::chrono::milliseconds(1));
+      clock_->advance(std::chrono::milliseconds(1));
     }
     return false;
   }
@@ -117,7 +124,7 @@ class World {
   }
 
  private:
-  test::ManualClock clock_;
+  const std::shared_ptr<test::ManualClock> clock_;
   std::unique_ptr<shard::Loop> loop_;
   std::thread thread_;
 };
@@ -135,6 +142,7 @@ class Host final : public Inbound {
  public:
   Host(World& world, std::uint8_t number, TcpOptions options = {}) : world_(world), number_(number) {
     options.host_name = name();
+    shard_ = options.shard;
     lanes_ = options.lanes;
     settings_.address = address();
     settings_.port = kTestPort;
@@ -146,9 +154,11 @@ class Host final : public Inbound {
   }
 
   std::string name() const { return fmt::format("esx{}", number_); }
-  HostId id() const { return HostId(number_); }
+  HostId id() const { return HostId(number_ + 100U * shard_.value); }
   IpAddress address() const { return address_of(number_); }
-  TcpPeer as_peer() const { return {.id = id(), .name = name(), .address = address(), .port = kTestPort}; }
+  TcpPeer as_peer() const {
+    return {.id = id(), .name = name(), .address = address(), .port = kTestPort, .shard = shard_};
+  }
   TcpSettings& settings() { return settings_; }
 
   void add_peer(const TcpPeer& peer) { settings_.peers.push_back(peer); }
@@ -183,7 +193,8 @@ class Host final : public Inbound {
     const auto peer = std::ranges::find(settings_.peers, of, &TcpPeer::id);
     if (peer == settings_.peers.end()) return nullptr;
     states_ = tcp_->peers();
-    const auto state = std::ranges::find(states_, peer->name, &TcpPeerState::name);
+    const auto state = std::ranges::find_if(
+        states_, [&](const TcpPeerState& of) { return of.name == peer->name && of.shard == peer->shard; });
     return state == states_.end() ? nullptr : &*state;
   }
   bool all_up(HostId with) {
@@ -302,6 +313,7 @@ class Host final : public Inbound {
 
   World& world_;
   const std::uint8_t number_;
+  ShardNumber shard_;
   std::uint32_t lanes_ = 0;
   TcpSettings settings_;
   std::unique_ptr<Tcp> tcp_;

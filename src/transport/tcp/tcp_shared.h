@@ -7,7 +7,9 @@
 #pragma once
 
 #include <algorithm>
+#include <fmt/core.h>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,7 +26,12 @@ class FrameSocket;
 
 struct TcpShared {
   TcpShared(TcpOptions the_options, shard::Loop& the_loop, const Clock& the_clock, Inbound& the_inbound)
-      : options(std::move(the_options)), loop(the_loop), clock(the_clock), inbound(the_inbound) {}
+      : options(std::move(the_options)),
+        log_name(options.shard == ShardNumber{} ? "tcp"
+                                                : fmt::format("tcp of shard {}", options.shard.value)),
+        loop(the_loop),
+        clock(the_clock),
+        inbound(the_inbound) {}
 
   // Makes on_time() of all parts due no later than `at`. on_time() itself notices deadlines that have moved
   // back.
@@ -42,6 +49,7 @@ struct TcpShared {
   }
 
   const TcpOptions options;
+  const std::string log_name;      // what log lines begin with
   std::string congestion_control;  // set once, before the first connection
   shard::Loop& loop;
   const Clock& clock;

@@ -5,15 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "transport/transport.h"
+
 namespace pvrdma::transport {
 
-// Another host, as this transport sees it.
+// A shard of another host, as this transport sees it.
 struct TcpPeerState {
-  std::string name;
+  std::string name;               // the host's
   std::uint32_t lanes_up = 0;     // dialled lanes that are up
   std::uint32_t sessions_up = 0;  // lanes accepted from it that are up
   std::uint64_t reconnects = 0;
   std::string trouble;  // why a lane is down; empty if all are up
+  ShardNumber shard{};
 };
 
 struct TcpState {

@@ -10,8 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-enum class Security { kPlain, kTls };
-
 // Two hosts that know each other, with and without TLS.
 class TcpPairTest : public testing::TestWithParam<Security> {
  protected:
