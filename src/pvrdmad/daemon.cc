@@ -14,6 +14,7 @@
 #include "control/store/store.h"
 #include "pvrdmad/sandbox.h"
 #include "transport/hca/rdma.h"
+#include "transport/tcp/passed_lane.h"
 #include "transport/tcp/stream.h"
 #include "vmm/vmm_folder.h"
 
@@ -36,9 +37,12 @@ std::unique_ptr<control::Store> make_store(const control::ClusterConfig& config)
   return control::make_sqlite_store(std::get<control::SqliteConfig>(config.store));
 }
 
-std::optional<tls::Files> tls_files(const control::ClusterConfig& config) {
-  if (!config.tcp_tls) return std::nullopt;
-  return tls::Files{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
+// Null: lanes and calls are plain.
+Result<std::shared_ptr<tls::Context>> make_tls(const control::ClusterConfig& config) {
+  if (!config.tcp_tls) return std::shared_ptr<tls::Context>();
+  auto made = tls::Context::mutual({config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key});
+  if (!made) return Failure(std::move(made).error());
+  return std::shared_ptr<tls::Context>(*std::move(made));
 }
 
 }  // namespace
@@ -133,18 +137,29 @@ Result<void> Daemon::make_rigs() {
 Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& config) {
   if (!config) return {};
   incoming_calls_ = std::make_unique<calls::IncomingCalls>();
+  auto tls = make_tls(*config);
+  if (!tls) return Failure(std::move(tls).error());
+  tls_ = *std::move(tls);
+  if (tls_ != nullptr) certificates_.add("tcp", tls_);
+  const auto shards = static_cast<std::uint32_t>(rigs_.size());
   transport::TcpOptions options;
   options.host_name = config->host_name;
-  options.lanes = config->tcp_lanes;
+  options.shards = shards;
+  options.lanes = std::max(1U, config->tcp_lanes / shards);
   options.congestion_control = config->tcp_congestion_control;
-  options.tls = tls_files(*config);
+  options.tls = tls_;
   options.take_call = [this](std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
     incoming_calls_->take(std::move(stream), std::move(peer));
   };
-  if (auto made = first().make_tcp(options); !made) return made;
-  // Borrowed: it outlives the certificates.
-  if (tls::Context* const tls = first().tcp()->tls())
-    certificates_.add("tcp", std::shared_ptr<tls::Context>(std::shared_ptr<void>(), tls));
+  if (shards > 1) {
+    options.pass_lane = [this](transport::ShardNumber to, std::unique_ptr<transport::tcp::PassedLane> lane) {
+      return to.value < rigs_.size() && rigs_[to.value]->take_lane(std::move(lane));
+    };
+  }
+  for (std::uint16_t i = 0; i < shards; ++i) {
+    options.shard = transport::ShardNumber(i);
+    if (auto made = rigs_[i]->make_tcp(options); !made) return made;
+  }
   return {};
 }
 
@@ -196,7 +211,7 @@ Result<void> Daemon::make_host_calls(const std::optional<control::ClusterConfig>
     if (from == nullptr || to == nullptr) return std::nullopt;
     return calls::Route{*from, *to};
   };
-  host_calls_ = std::make_unique<calls::HostCalls>(config->host_name, find_route, first().tcp()->tls(),
+  host_calls_ = std::make_unique<calls::HostCalls>(config->host_name, find_route, tls_.get(),
                                                    first().tcp()->congestion_control());
   return {};
 }
@@ -265,7 +280,7 @@ void Daemon::make_moves(const control::DaemonConfig& config) {
 }
 
 api::HostProof Daemon::host_proof() {
-  return first().tcp()->tls() != nullptr ? api::HostProof::kCertificates : api::HostProof::kNone;
+  return tls_ != nullptr ? api::HostProof::kCertificates : api::HostProof::kNone;
 }
 
 void Daemon::make_reads() {

@@ -103,8 +103,7 @@ class Daemon {
 
   // The shard of an adapter of the configuration, by its place there.
   std::size_t shard_of(std::size_t adapter) const { return adapter % rigs_.size(); }
-  // The shard of all adapters that other hosts or native endpoints reach. A host with such adapters has one
-  // shard.
+  // The shard that lets other hosts in, and has the HCA and the links to native endpoints.
   ShardRig& first() { return *rigs_.front(); }
   api::HostProof host_proof();
   std::vector<snapshots::CounterGroup> process_counters() const;
@@ -118,6 +117,7 @@ class Daemon {
   adapters::Keeping unstored_{[] {}};                     // used without keeper_
   std::unique_ptr<cluster::Membership> membership_;       // null: not in a cluster
   std::unique_ptr<calls::IncomingCalls> incoming_calls_;  // null if membership_ is
+  std::shared_ptr<tls::Context> tls_;                     // of lanes and calls; null: they are plain
   std::unique_ptr<fabric::HostGids> gids_;
   std::vector<std::unique_ptr<ShardRig>> rigs_;  // by shard
   // The next three are null if membership_ is. The rigs' Hca borrows two of them, and ends by end_serving().

@@ -87,6 +87,11 @@ void ShardRig::tell_works_again(transport::ShardNumber from, transport::SegmentI
   }
 }
 
+bool ShardRig::take_lane(std::unique_ptr<transport::tcp::PassedLane> lane) {
+  return loop_.post(
+      shard::Task([this, lane = std::move(lane)]() mutable { tcp_->take(std::move(lane)); }, "a lane"));
+}
+
 // Configures the transports first, because the fabric's connections continue over them at once.
 void ShardRig::apply(const cluster::ShardView& view) {
   tcp_->configure(view.tcp);

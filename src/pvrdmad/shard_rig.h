@@ -24,6 +24,7 @@
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
 #include "transport/siblings/siblings.h"
+#include "transport/tcp/passed_lane.h"
 #include "transport/tcp/tcp.h"
 #include "verbs/host_account.h"
 
@@ -60,7 +61,11 @@ class ShardRig {
   void tell_works_again(transport::ShardNumber from, transport::SegmentId segment,
                         fabric::HostGids::PortNumber port);
 
-  // Runs on the shard, which has make_tcp() and make_hca() behind it.
+  // Gives a lane of a peer to this shard's Tcp. Any thread. False: the mailbox is full or the shard has
+  // stopped; then the lane is gone, as without memory (bad_alloc).
+  bool take_lane(std::unique_ptr<transport::tcp::PassedLane> lane);
+
+  // Runs on the shard, which has make_tcp() behind it.
   void apply(const cluster::ShardView& view);
 
   // As other threads know this shard; after make_adapters().

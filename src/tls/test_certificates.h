@@ -60,6 +60,8 @@ class TestCertificates {
   }
   // A certificate for the host's name.
   Files issue(const std::string& host) { return issue_as({.common_name = host, .dns_names = {host}}); }
+  // A mutual context with such a certificate.
+  std::shared_ptr<Context> context(const std::string& host) { return Context::mutual(issue(host)).value(); }
 
   // The file of a key with a passphrase. No certificate uses it.
   std::string locked_key() {

@@ -67,10 +67,11 @@ def _nodes(fleet: Fleet) -> Iterator[Nodes]:
             node.close()
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """A test must leave daemons, VM and stand-ins running or startable."""
-    with make_fleet("process-hosts", tmp_path_factory.mktemp("hosts")) as fleet, _nodes(fleet) as made:
+@pytest.fixture(scope="module", params=[1, 2], ids=["one-shard", "two-shards"])
+def nodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """With two shards, the VM of a host is on the first and its node on the second. A test must leave daemons, VM and
+    stand-ins running or startable."""
+    with make_fleet(f"process-hosts-{request.param}", tmp_path_factory.mktemp("hosts"), shards=request.param) as fleet, _nodes(fleet) as made:
         yield made
 
 
@@ -122,6 +123,11 @@ _LONG = [
     _libfabric("verbs", "msg"),
     _libfabric("verbs;ofi_rxm", "rdm"),
 ]
+
+
+def test_each_adapter_has_a_shard_of_its_own(nodes: Nodes) -> None:
+    shards = [each["adapters"] for each in nodes.fleet[2].ctl("system", "shard", "list")["shards"]]
+    assert shards == ([["VM-02", "NODE-02"]] if len(shards) == 1 else [["VM-02"], ["NODE-02"]])
 
 
 @pytest.mark.parametrize("case", [*_CASES, *(pytest.param(case, marks=pytest.mark.full) for case in _LONG)], ids=name)

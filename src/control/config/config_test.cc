@@ -242,21 +242,26 @@ TEST_F(ConfigTest, SaysWhyThereIsOneShard) {
   EXPECT_EQ(why_one_shard(
                 *load("[daemon]\ndedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01)),
             "a core is for one shard");
-  EXPECT_EQ(why_one_shard(
-                *load("[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n")),
-            "a member of a cluster has one shard");
+  EXPECT_EQ(why_one_shard(*load(std::string(kVm01) + "[[roce]]\nlink = \"stream:/tmp/link\"\n")),
+            "all adapters of such a host would be on the shard of its RoCE links");
 }
 
 TEST_F(ConfigTest, RefusesSeveralShardsWhereOneIsNeeded) {
   const std::string shards = "[daemon]\nshards = 2\n";
   EXPECT_EQ(mistake_in(shards + "dedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01),
             "FILE:2: [daemon] shards = 2 is not possible with dedicated_core: a core is for one shard");
-  EXPECT_EQ(mistake_in(shards +
-                       "[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n"),
-            "FILE:2: [daemon] shards = 2 is not possible with [host]: a member of a cluster has one shard");
-  EXPECT_EQ(
-      mistake_in(shards + kVm01 + "[[roce]]\nlink = \"stream:/tmp/link\"\n"),
-      "FILE:2: [daemon] shards = 2 is not possible with [[roce]]: a host with RoCE links has one shard");
+  EXPECT_EQ(mistake_in(shards + kVm01 + "[[roce]]\nlink = \"stream:/tmp/link\"\n"),
+            "FILE:2: [daemon] shards = 2 is not possible with [[roce]]: all adapters of such a host would be "
+            "on the shard of its RoCE links");
+}
+
+TEST_F(ConfigTest, AMemberOfAClusterMayHaveSeveralShards) {
+  const std::string member =
+      "[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n";
+  const std::string link = "[[roce]]\nlink = \"stream:/tmp/link\"\nswitch = \"dvs-01\"\nvlan = 14\n";
+  EXPECT_EQ(load("[daemon]\nshards = 2\n" + member)->daemon.shards, 2U);
+  EXPECT_EQ(load("[daemon]\nshards = 2\n" + member + link)->daemon.shards, 2U);
+  EXPECT_EQ(why_one_shard(*load(member)), "[daemon] shards is 1");
 }
 
 }  // namespace

@@ -213,8 +213,8 @@ struct OneShard {
 
 OneShard demand_of_one_shard(const Config& config) {
   if (config.daemon.dedicated_core) return {"dedicated_core", "a core is for one shard"};
-  if (!config.roce.empty()) return {"[[roce]]", "a host with RoCE links has one shard"};
-  if (config.cluster) return {"[host]", "a member of a cluster has one shard"};
+  if (!config.roce.empty() && !config.cluster)
+    return {"[[roce]]", "all adapters of such a host would be on the shard of its RoCE links"};
   return {};
 }
 

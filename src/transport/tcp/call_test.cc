@@ -44,7 +44,7 @@ class CallTest : public testing::Test {
   }
   void listen(const std::string& name, bool takes) {
     TcpOptions options{.lanes = 2};
-    if (certificates_) options.tls = certificates_->issue(name);
+    if (certificates_) options.tls = certificates_->context(name);
     if (takes) {
       options.take_call = [this](std::unique_ptr<Stream> stream, std::string peer) {
         const std::lock_guard lock(mutex_);

@@ -97,8 +97,8 @@ void DialledLane::dial_now(Instant now) {
     return;
   }
   std::unique_ptr<Stream> stream;
-  if (shared_.tls) {
-    auto secure = shared_.tls->client(*std::move(socket));
+  if (shared_.options.tls) {
+    auto secure = shared_.options.tls->client(*std::move(socket));
     if (!secure) {
       failed(secure.error().message, now);
       return;

@@ -81,8 +81,8 @@ TEST_F(TcpEntryNoMemory, APeersShareStaysWhatItIs) {
     ASSERT_TRUE(test::NetNamespace::ip("addr add " + address.to_string() + "/128 dev lo nodad"));
   NoInbound nobody;
   tls::TestCertificates certificates;
-  auto tcp = Tcp::create({.host_name = "esx1", .lanes = 2, .tls = certificates.issue("esx1")}, *loop_, clock_,
-                         nobody)
+  auto tcp = Tcp::create({.host_name = "esx1", .lanes = 2, .tls = certificates.context("esx1")}, *loop_,
+                         clock_, nobody)
                  .value();
   TcpSettings settings;
   settings.address = here;

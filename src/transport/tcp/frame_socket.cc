@@ -117,7 +117,7 @@ void FrameSocket::finish_connect(Instant now) {
 
 // TLS waits for its turn. Events of the descriptor do not matter meanwhile.
 void FrameSocket::secure(Instant now) {
-  if (shared_.tls == nullptr) {
+  if (shared_.options.tls == nullptr) {
     secure_now(now);
   } else if (!std::exchange(unsecured_, true)) {
     shared_.unsecured.push_back(this);
@@ -137,7 +137,7 @@ void FrameSocket::handshake(Instant now) {
       update_interest();
       user_.on_secured(now);
       // TLS may already hold the peer's first bytes.
-      if (shared_.tls != nullptr && !broken()) receive(now);
+      if (shared_.options.tls != nullptr && !broken()) receive(now);
       return;
     case Stream::Handshake::kWantRead:
     case Stream::Handshake::kWantWrite:

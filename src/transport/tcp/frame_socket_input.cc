@@ -111,7 +111,7 @@ bool FrameSocket::fill(Instant now) {
   batch_bytes_ += transfer.bytes;
   last_heard_ = now;
   // After a short read the kernel announces new input. TLS may hold input that nobody announces.
-  drained_ = shared_.tls == nullptr && transfer.bytes < room.size();
+  drained_ = shared_.options.tls == nullptr && transfer.bytes < room.size();
   return true;
 }
 
@@ -201,7 +201,7 @@ FrameSocket::Step FrameSocket::take_from_stream(Instant now) {
   if (drained_) return Step::kBlocked;
   const std::uint32_t left = payload_total_ - payload_done_;
   const Transfer ready =
-      stream_->ready(shared_.tls == nullptr ? 1 : std::min<std::size_t>(left, kPieceBytes));
+      stream_->ready(shared_.options.tls == nullptr ? 1 : std::min<std::size_t>(left, kPieceBytes));
   if (ready.bytes == 0) {
     if (ready.io != Io::kWouldBlock) stream_ended(ready.io);
     return Step::kBlocked;

@@ -137,7 +137,7 @@ void HostLanes::turn(Instant now) {
     if (up) {
       noted_.clear();
       log::info("{}: connected to {} at {}, {}", shared_.log_name, peer_name_, peer_->address.to_string(),
-                shared_.tls ? "TLS 1.3" : "not encrypted");
+                shared_.options.tls ? "TLS 1.3" : "not encrypted");
     }
   }
   for (const auto& lane : dialled_)

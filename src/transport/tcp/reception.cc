@@ -44,8 +44,8 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
 // once.
 AcceptedLane* Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
   std::unique_ptr<Stream> stream;
-  if (shared_.tls) {
-    auto secure = shared_.tls->server(std::move(socket));
+  if (shared_.options.tls) {
+    auto secure = shared_.options.tls->server(std::move(socket));
     if (!secure) {
       if (limiter_.allow(now))
         log::warn("tcp: cannot serve {}: {}", from.to_string(), secure.error().message);
@@ -95,7 +95,7 @@ std::string Reception::objection(const IpAddress& from, wire::RejectReason& reas
 // There is no stream yet. With TLS the connection just ends.
 void Reception::turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                           std::string_view sentence, Instant now) {
-  if (!shared_.tls) {
+  if (!shared_.options.tls) {
     wire::Head buffer;
     const auto head =
         wire::encode(wire::Reject{.reason = reason, .sentence = wire::Sentence(sentence)}, buffer);

@@ -149,14 +149,9 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop&
         fmt::format("{} connections to each peer: 1 to {} are possible", options.lanes, wire::kLanesMax));
   auto chosen = tcp::choose_congestion_control(options.congestion_control);
   if (!chosen) return Failure(std::move(chosen).error());
-  if (!chosen->warning.empty()) log::warn("{}", chosen->warning);
+  if (!chosen->warning.empty() && options.shard == ShardNumber{}) log::warn("{}", chosen->warning);
   auto impl = std::make_unique<Impl>(options, loop, clock, inbound);
   impl->shared.congestion_control = std::move(chosen->name);
-  if (options.tls) {
-    auto made = tls::Context::mutual(*options.tls);
-    if (!made) return Failure(std::move(made).error());
-    impl->shared.tls = *std::move(made);
-  }
   loop.add(*impl);
   return std::unique_ptr<Tcp>(new Tcp(std::move(impl)));
 }
@@ -209,10 +204,6 @@ void Tcp::take(std::unique_ptr<tcp::PassedLane> lane) {
     impl_->reception.take(*lane);
   } catch (const std::bad_alloc&) {  // the connection ends, and its host dials again
   }
-}
-
-pvrdma::tls::Context* Tcp::tls() const {
-  return impl_->shared.tls.get();
 }
 
 const Counters& Tcp::counters() const {

@@ -58,9 +58,9 @@ struct TcpOptions {
   std::uint32_t lanes = 4;   // to each peer
   // A name of the kernel's. Empty: cubic, or the kernel's default if this process may not use cubic.
   std::optional<std::string> congestion_control;
-  // Empty: plain. A peer's certificate must be signed by `ca`, be valid now, and name its host
-  // (subjectAltName DNS, or else the common name).
-  std::optional<pvrdma::tls::Files> tls;
+  // Null: plain. Otherwise a mutual context, which all shards may share. A peer's certificate must be signed
+  // by its authority, be valid now, and name its host (subjectAltName DNS, or else the common name).
+  std::shared_ptr<pvrdma::tls::Context> tls;
   TakeCall take_call;  // empty: calls are refused
   PassLane pass_lane;  // empty: this host has one shard
 };
@@ -105,8 +105,8 @@ struct TcpErrors {
 
 class Tcp final : public Transport {
  public:
-  // Reads the TLS files. All references are borrowed and outlive the Tcp. Errors: a TLS file, which is named,
-  // cannot be read or is unsuitable; this process may not use options.congestion_control.
+  // All references are borrowed and outlive the Tcp. Error: this process may not use
+  // options.congestion_control.
   static Result<std::unique_ptr<Tcp>> create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
                                              Inbound& inbound);
   ~Tcp() override;
@@ -127,8 +127,6 @@ class Tcp final : public Transport {
   void flush(Instant now) override;
 
   const TcpErrors& errors() const;
-  // What lanes and calls present and trust; null: plain. Thread: any.
-  pvrdma::tls::Context* tls() const;
   std::vector<TcpPeerState> peers() const;
   const std::string& congestion_control() const;  // the one that all connections use
   bool listening() const;

@@ -392,13 +392,13 @@ TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
 
 // Between two signatures, the shard serves everything else.
 TEST(TcpTlsEntry, OneHandshakeStepInATurn) {
-  const tls::TestCertificates certificates;
-  const tls::Files files = const_cast<tls::TestCertificates&>(certificates).issue("esx1");
+  tls::TestCertificates certificates;
   test::ManualClock clock;
   const auto loop = shard::Loop::create({.spin = Duration{0}}, clock).value();
   NoInbound inbound;
-  const auto tcp =
-      Tcp::create({.host_name = "esx1", .lanes = 16, .tls = files}, *loop, clock, inbound).value();
+  const auto tcp = Tcp::create({.host_name = "esx1", .lanes = 16, .tls = certificates.context("esx1")}, *loop,
+                               clock, inbound)
+                       .value();
   tcp->configure({.address = address_of(1),
                   .port = kTestPort,
                   .peers = {{.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort}}});

@@ -110,7 +110,7 @@ class TcpShardsTest : public testing::TestWithParam<Security> {
  protected:
   TcpOptions options(const std::string& host) {
     TcpOptions options{.lanes = 2};
-    if (GetParam() == Security::kTls) options.tls = certificates_.issue(host);
+    if (GetParam() == Security::kTls) options.tls = certificates_.context(host);
     return options;
   }
   static bool all_up(Shards& from, Shards& to) {
@@ -391,9 +391,9 @@ TEST(TcpShardsTls, CertificatesAreCheckedBeforeALaneIsPassedOn) {
   World world(clock);
   Host a(world, 1,
          TcpOptions{.lanes = 1,
-                    .tls = certificates.issue("esx1"),
+                    .tls = certificates.context("esx1"),
                     .pass_lane = [&](ShardNumber, std::unique_ptr<PassedLane>) { return ++passed, false; }});
-  Host b(world, 2, TcpOptions{.lanes = 1, .tls = certificates.issue("esx3")});
+  Host b(world, 2, TcpOptions{.lanes = 1, .tls = certificates.context("esx3")});
   a.add_peer(b.as_peer());
   TcpPeer other_shard = a.as_peer();
   other_shard.shard = shard_number(1);

@@ -54,7 +54,6 @@ struct TcpShared {
   shard::Loop& loop;
   const Clock& clock;
   Inbound& inbound;
-  std::unique_ptr<pvrdma::tls::Context> tls;  // null: plain
   TcpSettings settings;
   Counters counters;
   TcpErrors errors;

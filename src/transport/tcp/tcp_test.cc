@@ -15,7 +15,7 @@ class TcpPairTest : public testing::TestWithParam<Security> {
  protected:
   TcpOptions options(const std::string& host) {
     TcpOptions options{.lanes = 3};
-    if (GetParam() == Security::kTls) options.tls = certificates_.issue(host);
+    if (GetParam() == Security::kTls) options.tls = certificates_.context(host);
     return options;
   }
   void connect() {
@@ -390,9 +390,9 @@ TEST(TcpTls, ACertificateOfAnotherHostIsRefusedOnBothSides) {
   tls::TestCertificates certificates;
   tls::TestCertificates foreign;
   World world;
-  Host a(world, 1, {.lanes = 1, .tls = certificates.issue("esx1")});
-  Host other_name(world, 2, {.lanes = 1, .tls = certificates.issue("esx7")});
-  Host other_authority(world, 3, {.lanes = 1, .tls = foreign.issue("esx3")});
+  Host a(world, 1, {.lanes = 1, .tls = certificates.context("esx1")});
+  Host other_name(world, 2, {.lanes = 1, .tls = certificates.context("esx7")});
+  Host other_authority(world, 3, {.lanes = 1, .tls = foreign.context("esx3")});
   Host plain(world, 4, {.lanes = 1});
   for (Host* host : {&a, &other_name, &other_authority, &plain}) host->apply();  // all listen
   for (Host* host : {&other_name, &other_authority, &plain}) {
@@ -438,9 +438,6 @@ TEST(TcpCreate, RefusesWhatCannotWork) {
             "loaded: choose "
             "one that /proc/sys/net/ipv4/tcp_allowed_congestion_control lists, or let root load its module "
             "(modprobe tcp_nosuch) and add it there, or leave the key out");
-  EXPECT_NE(made({.host_name = "a", .tls = tls::Files{"/nowhere/ca", "/nowhere/cert", "/nowhere/key"}})
-                .find("/nowhere/ca"),
-            std::string::npos);
 }
 
 }  // namespace

@@ -32,12 +32,12 @@ class Fleet(Block):
 
     `certificates` by host name enable mutual TLS. `etcd_options` are additional arguments. `store_of` is called when etcd
     runs but no daemon does, and returns additional lines for each host's [store]. VMs have the doorbell mode
-    PVRDMA_DOORBELLS (default: the daemon's).
+    PVRDMA_DOORBELLS (default: the daemon's). Each host has `shards`, or else PVRDMA_SHARDS (default: 1).
     """
 
     def __init__(self, logs: Path, host_count: int = 2, certificates: dict[str, Certificates] | None = None,
                  lease_s: int = 5, etcd_options: list[str] | None = None,
-                 store_of: Callable[[Fleet], dict[str, str]] | None = None) -> None:
+                 store_of: Callable[[Fleet], dict[str, str]] | None = None, shards: int | None = None) -> None:
         self.logs = logs
         self.vms: dict[str, Vm] = {}
         names = [f"esx-{index:02d}" for index in range(1, host_count + 1)]
@@ -49,7 +49,7 @@ class Fleet(Block):
         self._store_of = store_of
         store = f'type = "etcd"\nendpoints = ["{self.etcd.endpoint}"]\nlease_s = {lease_s}'
         self.hosts = {name: Host(name, address_of(index), self.network, store, self.folder / name, logs,
-                                 (certificates or {}).get(name))
+                                 (certificates or {}).get(name), shards=shards or int(os.environ.get("PVRDMA_SHARDS", "1")))
                       for index, name in enumerate(names, 1)}
         self._hub: Hub | None = None
 

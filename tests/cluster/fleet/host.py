@@ -38,7 +38,7 @@ class Host:
     """`store` is the [store] table's text, and `state` the folder of a SQLite store that is not in `folder`."""
 
     def __init__(self, name: str, address: str, network: Network, store: str, folder: Path, logs: Path,
-                 certificates: Certificates | None = None, lanes: int = 4, state: Path | None = None) -> None:
+                 certificates: Certificates | None = None, lanes: int = 4, state: Path | None = None, shards: int = 1) -> None:
         self.name = name
         self.address = address
         self.folder = folder
@@ -61,7 +61,7 @@ class Host:
                     f'key = "{certificates.key}"']
             self.give(certificates.ca, certificates.certificate, certificates.key)
         self.config.write_text("\n".join([
-            "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
+            "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", *([f"shards = {shards}"] if shards > 1 else []), "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
         self.give(self.config)
 
