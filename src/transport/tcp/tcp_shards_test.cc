@@ -255,6 +255,9 @@ class TcpShardsRawTest : public testing::Test {
             .segment = kSegment,
             .body = a_write(a_.host(of_shard).id(), 9, 7, bytes).request};
   }
+  void pass(int milliseconds) {
+    EXPECT_TRUE(wait({&a_}, [left = milliseconds]() mutable { return left-- == 0; }));
+  }
   TcpErrors errors(std::size_t of_shard) {
     return a_.on(of_shard, [](Host& host) { return host.tcp().errors(); });
   }
@@ -373,13 +376,30 @@ TEST_F(TcpShardsRawTest, ADiallerThatDoesNotWaitForItsWelcomeIsNotPassedOn) {
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(a_.on(i, [](Host& host) { return host.pieces; }), 0U);
 }
 
+// After a restart the peer is back in the middle of a pause.
+TEST_F(TcpShardsRawTest, AShardThatComesBackIsDialledAtOnce) {
+  know_raw_peer();
+  pass(3700);  // nobody listens: the next dial is 4550 ms after the first
+  RawListener listener(address_of(9));
+  RawPeer back = dial(hello(1, 1));
+  EXPECT_TRUE(back.next_as<wire::Welcome>().has_value());
+  RawPeer dialled = listener.accept();
+  const auto hello = dialled.next_as<wire::Hello>();
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->host, wire::HostName("esx1"));
+  EXPECT_EQ(hello->shard, shard_number(1));
+  EXPECT_EQ(hello->from_shard, shard_number(1));
+  pass(100);
+  EXPECT_FALSE(listener.turn_one_away()) << "one lane to that shard, and none to shard 0";
+}
+
 // Its share is 8 entries at once, and 8 in a second: one lane between each two shards, twice.
 TEST_F(TcpShardsRawTest, APassedLaneGivesItsPlaceBack) {
   know_raw_peer();
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(dial(hello(1, 1)).next_as<wire::Welcome>().has_value()) << i;
     EXPECT_EQ(refused(hello(2)).reason, wire::RejectReason::kNoRoom);
-    a_.world(0).pass(300);
+    pass(300);
   }
   EXPECT_EQ(errors(0).no_room, 20U) << "only the shard that does not exist";
 }
