@@ -15,16 +15,31 @@ std::vector<ShardView> VmShards::divide(const ShardView& whole, const control::I
   std::vector<ShardView> views(count_, whole);
   for (std::uint16_t i = 0; i < count_; ++i) {
     std::erase_if(views[i].adapters, [&](const auto& each) { return shards_.at(each.config.name) != i; });
-    if (i == 0) continue;
-    views[i].hca = {};
-    for (fabric::RemoteHost& host : views[i].fabric.hosts) {
-      if (host.path != fabric::PathKind::kHca) continue;
-      host.path = fabric::PathKind::kTcp;
-      host.reason = kOtherShardReason;
-      host.hca_switches.clear();
-    }
+    if (i > 0) confine(views[i], inventory);
   }
   return views;
+}
+
+// Takes from the view what the first shard alone can do.
+void VmShards::confine(ShardView& view, const control::Inventory& inventory) {
+  const auto is_older = [&inventory](const std::string& name) {
+    const auto live = inventory.live_hosts.find(name);
+    return live != inventory.live_hosts.end() && !live->second.shards;
+  };
+  view.hca = {};
+  std::erase_if(view.tcp.peers, [&](const transport::TcpPeer& peer) { return is_older(peer.name); });
+  for (fabric::RemoteHost& host : view.fabric.hosts) {
+    if (host.path == fabric::PathKind::kNone) continue;
+    if (is_older(host.name)) {
+      host.path = fabric::PathKind::kNone;
+      host.reason = fmt::format("host {} runs an older release, which reaches the first shard of a host only",
+                                host.name);
+    } else if (host.path == fabric::PathKind::kHca) {
+      host.path = fabric::PathKind::kTcp;
+      host.reason = kOtherShardReason;
+    }
+    host.hca_switches.clear();
+  }
 }
 
 void VmShards::place(const ShardView& whole, const control::Inventory& inventory) {

@@ -30,6 +30,7 @@ class VmShards {
   std::vector<ShardView> divide(const ShardView& whole, const control::Inventory& inventory);
 
  private:
+  static void confine(ShardView& view, const control::Inventory& inventory);
   void place(const ShardView& whole, const control::Inventory& inventory);
   // Why all VMs have to be on the first shard: a clause. Empty: they need not.
   std::string why_first(const control::Inventory& inventory) const;

@@ -75,6 +75,21 @@ TEST_F(VmShardsTest, AnOlderDaemonFindsAllOnTheFirstShard) {
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), ElementsAre("VM-14")));
 }
 
+// Its VMs came before the older daemon did.
+TEST_F(VmShardsTest, AnotherShardDoesNotDialAnOlderDaemon) {
+  divide();
+  EXPECT_EQ(views_.at(1).tcp.peers.size(), 2U);
+  inventory_.live_hosts.at("esx-02").shards.reset();
+  divide();
+  EXPECT_EQ(views_.at(0).tcp.peers.size(), 2U);
+  ASSERT_EQ(views_.at(1).tcp.peers.size(), 1U);
+  EXPECT_EQ(views_.at(1).tcp.peers[0].name, "esx-03");
+  const fabric::RemoteHost& older = views_.at(1).fabric.hosts.at(0);
+  EXPECT_EQ(older.name, "esx-02");
+  EXPECT_EQ(older.path, fabric::PathKind::kNone);
+  EXPECT_EQ(older.reason, "host esx-02 runs an older release, which reaches the first shard of a host only");
+}
+
 TEST_F(VmShardsTest, OnesOwnOlderRecordIsNoOlderDaemon) {
   inventory_.live_hosts.at("esx-01").shards.reset();
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-11", "VM-13")));

@@ -47,9 +47,10 @@ class Fleet(Block):
         logs.mkdir(parents=True)
         self.etcd = Etcd(self.network, self.folder / "etcd", logs, etcd_options)
         self._store_of = store_of
+        self.shards = shards or int(os.environ.get("PVRDMA_SHARDS", "1"))
         store = f'type = "etcd"\nendpoints = ["{self.etcd.endpoint}"]\nlease_s = {lease_s}'
         self.hosts = {name: Host(name, address_of(index), self.network, store, self.folder / name, logs,
-                                 (certificates or {}).get(name), shards=shards or int(os.environ.get("PVRDMA_SHARDS", "1")))
+                                 (certificates or {}).get(name), shards=self.shards)
                       for index, name in enumerate(names, 1)}
         self._hub: Hub | None = None
 
