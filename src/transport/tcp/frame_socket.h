@@ -76,10 +76,11 @@ class FrameSocket final : private shard::FdHandler {
 
   // Call it once. Error: the descriptor cannot be watched.
   Result<void> start(Instant now);
-  // Called instead of start() for an acceptor whose Hello another connection has read: the user answers it.
-  Result<void> resume(Instant now);
   // As start(), but a failure breaks the connection.
   void start_or_break(Instant now);
+  // Called instead of start() for an acceptor whose Hello another connection has read. The user answers it
+  // now. Errors: as start().
+  Result<void> resume(Instant now);
 
   bool is_up() const { return state_ == State::kUp; }
   // Whether nothing was heard for kQuietTime when on_time() last looked.
