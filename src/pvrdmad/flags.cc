@@ -48,7 +48,8 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
   app.add_option("--dedicated-core", sources.dedicated_core,
                  "dedicate this core to the thread of the adapters (none)")
       ->option_text("CORE");
-  app.add_option("--shards", sources.shards, "how many threads serve the adapters, 1 to 16 (1)")
+  app.add_option("--shards", sources.shards,
+                 "how many threads serve the adapters: 1 to 16, or auto, one for 8 cores (auto)")
       ->option_text("NUMBER");
   app.add_flag("--shard-balancing", sources.shard_balancing,
                "move adapters from a busy thread to an idle one, one a minute at most");

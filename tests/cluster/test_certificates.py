@@ -55,14 +55,13 @@ def test_a_reload_takes_new_certificates_and_no_lane_notices(tmp_path: Path) -> 
             return [peer for number in (1, 2) for peer in fleet[number].ctl("cluster", "get")["tcp"]["peers"]]
 
         def are_up(found: list[dict[str, object]]) -> bool:
-            return len(found) == 2 and all((peer["lanes_up"], peer["sessions_up"]) == (lanes, lanes) for peer in found)
+            return len(found) == 2 and all((peer["lanes_up"], peer["sessions_up"]) == (fleet.lanes, fleet.lanes) for peer in found)
 
         def reload(number: int, says: str) -> None:
             before = fleet[number].logged().count(says)
             os.kill(fleet[number].pid, signal.SIGHUP)
             until(f"the log of {fleet[number].name}", fleet[number].logged, accept=lambda log: log.count(says) == before + 1)
 
-        lanes = 4 * fleet.shards  # 4 / shards between each of shards * shards pairs
         first = until("all lanes", peers, accept=are_up)
         for number, name in ((1, "esx-01"), (2, "esx-02")):
             new = authority.issue(name, f"{name}-new")

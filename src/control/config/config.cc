@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <utility>
 
+#include "base/whole_number.h"
 #include "control/config/rules.h"
 #include "control/config/section.h"
 #include "vocabulary/hardware_version.h"
@@ -31,6 +32,7 @@ Result<void> add_ci(const CiSource& ci, Document& document, Section& daemon) {
                             ci.folder));
   daemon.set("api_socket", ci.folder + "/api.sock", {"--ci", "api_socket"});
   daemon.set("spin_us", kCiSpinUs, {"--ci", "spin_us"});
+  daemon.set("shards", 1, {"--ci", "shards"});  // each pair of programs gets the lowest latency
   daemon.set("fault_injection", true, {"--ci", "fault_injection"});
   for (std::int64_t node = 0; node < ci.adapters; ++node) {
     auto section = read_adapter_flag(
@@ -59,7 +61,14 @@ Result<Config> load_config(const ConfigSources& sources) {
   override_with(daemon, "log_level", sources.log_level, "--log-level");
   override_with(daemon, "log_format", sources.log_format, "--log-format");
   override_with(daemon, "dedicated_core", sources.dedicated_core, "--dedicated-core");
-  override_with(daemon, "shards", sources.shards, "--shards");
+  if (sources.shards) {
+    const auto number = whole_number<std::int64_t>(*sources.shards);
+    const Section::Origin origin{"--shards", "shards"};
+    if (number)
+      daemon.set("shards", *number, origin);
+    else
+      daemon.set("shards", *sources.shards, origin);
+  }
   if (sources.shard_balancing) daemon.set("shard_balancing", true, {"--shard-balancing", "shard_balancing"});
   if (sources.fault_injection) daemon.set("fault_injection", true, {"--fault-injection", "fault_injection"});
   for (const std::string& flag : sources.adapter_flags) {

@@ -53,9 +53,10 @@ struct DaemonConfig {
   Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
   bool sandbox = true;                            // confine the process once it has started
   bool fault_injection = false;                   // the API may add faults
-  // How many threads serve the adapters, which are dealt out to them in turn. Several only without a cluster,
-  // RoCE links and a dedicated core.
+  // How many threads serve the adapters, which are dealt out to them. Several only without a dedicated core,
+  // and with RoCE links only in a cluster.
   std::uint32_t shards = 1;
+  bool shards_by_cores = false;  // `shards` follows from this host's cores
   bool shard_balancing = false;  // the daemon moves adapters from a busy shard to an idle one by itself
   // The shard's thread runs only on this core, and never sleeps while there are doorbells to poll. A thread
   // can be bound to the core. Empty: the thread runs on any core.
@@ -111,6 +112,10 @@ struct Config {
   std::vector<RoceConfig> roce;  // each segment may occur only once
 };
 
+// The number of shards of a host with `cores` usable cores: one for eight cores, 1 to 8. A busy
+// shard takes a core from the VMs, and VMs of two shards exchange small messages more slowly.
+std::uint32_t shards_for(std::size_t cores);
+
 // Why the adapters have one shard, as a clause; empty: they have several.
 std::string why_one_shard(const Config& config);
 
@@ -134,9 +139,9 @@ struct ConfigSources {
   std::optional<std::string> log_level;
   std::optional<std::string> log_format;
   std::optional<std::int64_t> dedicated_core;
-  std::optional<std::int64_t> shards;
-  bool shard_balancing = false;  // as the next one
-  bool fault_injection = false;  // true if the flag is given; otherwise the file decides
+  std::optional<std::string> shards;  // a number, or "auto"
+  bool shard_balancing = false;       // as the next one
+  bool fault_injection = false;       // true if the flag is given; otherwise the file decides
 };
 
 Result<Config> load_config(const ConfigSources& sources);

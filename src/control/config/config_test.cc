@@ -212,20 +212,24 @@ TEST_F(ConfigTest, RefusesLinksThatServeNobodyOrTheSame) {
 
 TEST_F(ConfigTest, TheAdaptersMayHaveSeveralShards) {
   const auto with = [](const std::string& shards) { return "[daemon]\nshards = " + shards + "\n" + kVm01; };
-  EXPECT_EQ(load(kVm01)->daemon.shards, 1U);
+  EXPECT_EQ(load(kVm01)->daemon.shards, shards_for(usable_cores().size()));
+  EXPECT_EQ(load(with("\"auto\""))->daemon.shards, shards_for(usable_cores().size()));
+  EXPECT_EQ(load_config({.adapter_flags = {kVm01Flag}, .shards = "auto"})->daemon.shards,
+            shards_for(usable_cores().size()));
+  EXPECT_EQ(load(with("\"auto\"\nspin_us = \"forever\""))->daemon.shards, 1U);
   EXPECT_EQ(load(with("4"))->daemon.shards, 4U);
-  EXPECT_EQ(load_config({.adapter_flags = {kVm01Flag}, .shards = 2})->daemon.shards, 2U);
+  EXPECT_EQ(load_config({.adapter_flags = {kVm01Flag}, .shards = "2"})->daemon.shards, 2U);
   EXPECT_EQ(mistake_in(with("0")),
-            "FILE:2: [daemon] shards = 0 is not allowed: it takes a number from 1 to 16");
+            "FILE:2: [daemon] shards = 0 is not a number of shards: allowed are 1 to 16, or \"auto\"");
   EXPECT_EQ(mistake_in(with("17")),
-            "FILE:2: [daemon] shards = 17 is not allowed: it takes a number from 1 to 16");
+            "FILE:2: [daemon] shards = 17 is not a number of shards: allowed are 1 to 16, or \"auto\"");
 }
 
 TEST_F(ConfigTest, SeveralShardsMayBeBalanced) {
   const auto with = [](const std::string& lines) { return "[daemon]\n" + lines + "\n" + kVm01; };
   EXPECT_FALSE(load(with("shards = 2"))->daemon.shard_balancing);
   EXPECT_TRUE(load(with("shards = 2\nshard_balancing = true"))->daemon.shard_balancing);
-  EXPECT_TRUE(load_config({.adapter_flags = {kVm01Flag}, .shards = 2, .shard_balancing = true})
+  EXPECT_TRUE(load_config({.adapter_flags = {kVm01Flag}, .shards = "2", .shard_balancing = true})
                   ->daemon.shard_balancing);
   EXPECT_FALSE(load(with("shard_balancing = false"))->daemon.shard_balancing);
   EXPECT_EQ(mistake_in(with("shard_balancing = true")),
@@ -236,8 +240,25 @@ TEST_F(ConfigTest, SeveralShardsMayBeBalanced) {
       "never sleeps always looks busy");
 }
 
+TEST(ShardsFor, OneForEightCores) {
+  EXPECT_EQ(shards_for(0), 1U);
+  EXPECT_EQ(shards_for(15), 1U);
+  EXPECT_EQ(shards_for(16), 2U);
+  EXPECT_EQ(shards_for(63), 7U);
+  EXPECT_EQ(shards_for(64), 8U);
+  EXPECT_EQ(shards_for(256), 8U);
+}
+
 TEST_F(ConfigTest, SaysWhyThereIsOneShard) {
-  EXPECT_EQ(why_one_shard(*load(kVm01)), "[daemon] shards is 1");
+  EXPECT_EQ(why_one_shard(*load("[daemon]\nshards = 1\n" + std::string(kVm01))), "[daemon] shards is 1");
+  if (const std::size_t cores = usable_cores().size(); shards_for(cores) == 1) {
+    EXPECT_EQ(why_one_shard(*load(kVm01)),
+              "[daemon] shards is \"auto\": a host has one shard for 8 cores, and this one has " +
+                  std::to_string(cores));
+  }
+  EXPECT_EQ(
+      why_one_shard(*load("[daemon]\nspin_us = \"forever\"\n" + std::string(kVm01))),
+      "[daemon] shards is \"auto\", and spin_us is \"forever\": a shard would take a core even when idle");
   EXPECT_EQ(why_one_shard(*load("[daemon]\nshards = 2\n" + std::string(kVm01))), "");
   EXPECT_EQ(why_one_shard(
                 *load("[daemon]\ndedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01)),
@@ -261,7 +282,6 @@ TEST_F(ConfigTest, AMemberOfAClusterMayHaveSeveralShards) {
   const std::string link = "[[roce]]\nlink = \"stream:/tmp/link\"\nswitch = \"dvs-01\"\nvlan = 14\n";
   EXPECT_EQ(load("[daemon]\nshards = 2\n" + member)->daemon.shards, 2U);
   EXPECT_EQ(load("[daemon]\nshards = 2\n" + member + link)->daemon.shards, 2U);
-  EXPECT_EQ(why_one_shard(*load(member)), "[daemon] shards is 1");
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "control/config/rules.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/core.h>
 #include <map>
 #include <utility>
 
+#include "base/cores.h"
 #include "control/config/tables.h"
 
 namespace pvrdma::control {
@@ -218,6 +220,13 @@ OneShard demand_of_one_shard(const Config& config) {
   return {};
 }
 
+// A shard that never sleeps takes a core from the VMs, busy or not. So it is not multiplied unasked.
+void set_shards_by_cores(Config& config) {
+  config.daemon.shards_by_cores = true;
+  const bool is_one = !demand_of_one_shard(config).why.empty() || config.daemon.spin == Duration::max();
+  config.daemon.shards = is_one ? 1 : shards_for(usable_cores().size());
+}
+
 Result<void> check_shards(const Document& document, const Config& config) {
   if (config.daemon.shards == 1) return {};
   const OneShard one = demand_of_one_shard(config);
@@ -242,7 +251,17 @@ Result<void> check_shard_balancing(const Document& document, const DaemonConfig&
 std::string why_one_shard(const Config& config) {
   if (config.daemon.shards > 1) return {};
   const OneShard one = demand_of_one_shard(config);
-  return std::string(one.why.empty() ? "[daemon] shards is 1" : one.why);
+  if (!one.why.empty()) return std::string(one.why);
+  if (!config.daemon.shards_by_cores) return "[daemon] shards is 1";
+  if (config.daemon.spin == Duration::max())
+    return "[daemon] shards is \"auto\", and spin_us is \"forever\": a shard would take a core even when "
+           "idle";
+  return fmt::format("[daemon] shards is \"auto\": a host has one shard for 8 cores, and this one has {}",
+                     usable_cores().size());
+}
+
+std::uint32_t shards_for(std::size_t cores) {
+  return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(cores / 8), 1, 8);
 }
 
 Result<Config> apply_rules(const Document& document) {
@@ -274,6 +293,8 @@ Result<Config> apply_rules(const Document& document) {
     config.api = *std::move(api);
   }
   if (auto unique = check_unique(document, config); !unique) return Failure(std::move(unique).error());
+  if (!document.table("daemon")->has("shards") || config.daemon.shards == kShardsByCores)
+    set_shards_by_cores(config);
   if (auto shards = check_shards(document, config); !shards) return Failure(std::move(shards).error());
   if (auto balancing = check_shard_balancing(document, config.daemon); !balancing)
     return Failure(std::move(balancing).error());

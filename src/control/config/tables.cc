@@ -10,7 +10,9 @@
 
 #include "base/cores.h"
 #include "base/whole_number.h"
+#include "control/config/rules.h"
 #include "vocabulary/name.h"
+#include "vocabulary/shards.h"
 
 namespace pvrdma::control {
 namespace {
@@ -152,6 +154,20 @@ void SpinRule::read(schema::Reader& reader, const schema::ParsedJson& json, Dura
         fmt::format("is not a spinning time: allowed are 0 to {} microseconds, or \"forever\"", kSpinUsMax));
   }
   out = std::chrono::microseconds(spin_us);
+}
+
+void ShardsRule::read(schema::Reader& reader, const schema::ParsedJson& json, std::uint32_t& out) const {
+  if (json == "auto") {
+    out = kShardsByCores;
+    return;
+  }
+  const std::int64_t shards = json.is_number_integer() ? json.get<std::int64_t>() : 0;
+  if (shards < 1 || shards > kShardsMax) {
+    return reader.wrong(
+        json, "a number",
+        fmt::format("is not a number of shards: allowed are 1 to {}, or \"auto\"", kShardsMax));
+  }
+  out = static_cast<std::uint32_t>(shards);
 }
 
 void CoreRule::read(schema::Reader& reader, const schema::ParsedJson& json, std::uint32_t& out) const {

@@ -13,7 +13,6 @@
 #include "control/config/config.h"
 #include "control/config/section.h"
 #include "schema/rules.h"
-#include "vocabulary/shards.h"
 
 namespace pvrdma {
 
@@ -86,6 +85,11 @@ struct SpinRule {
   void read(schema::Reader& reader, const schema::ParsedJson& json, Duration& out) const;
 };
 
+// A number of shards, or "auto".
+struct ShardsRule {
+  void read(schema::Reader& reader, const schema::ParsedJson& json, std::uint32_t& out) const;
+};
+
 // A core to which the kernel lets a thread of this process be bound.
 struct CoreRule {
   void read(schema::Reader& reader, const schema::ParsedJson& json, std::uint32_t& out) const;
@@ -147,7 +151,7 @@ inline constexpr auto kObject<control::DaemonConfig> = request(
     field("spin_us", &control::DaemonConfig::spin, control::SpinRule{}),
     field("sandbox", &control::DaemonConfig::sandbox),
     field("dedicated_core", &control::DaemonConfig::dedicated_core, OptionalRule<control::CoreRule>{}),
-    field("shards", &control::DaemonConfig::shards, NumberRule{1, kShardsMax}),
+    field("shards", &control::DaemonConfig::shards, control::ShardsRule{}),
     field("shard_balancing", &control::DaemonConfig::shard_balancing),
     field("fault_injection", &control::DaemonConfig::fault_injection));
 

@@ -54,6 +54,11 @@ class Fleet(Block):
                       for index, name in enumerate(names, 1)}
         self._hub: Hub | None = None
 
+    @property
+    def lanes(self) -> int:
+        """How many TCP connections a host dials to another one: [tcp] lanes, divided by the shards, between each two shards."""
+        return 4 * self.shards
+
     def __getitem__(self, number: int) -> Host:
         """Host number 1, 2 ..."""
         return self.hosts[f"esx-{number:02d}"]

@@ -61,7 +61,7 @@ class Host:
                     f'key = "{certificates.key}"']
             self.give(certificates.ca, certificates.certificate, certificates.key)
         self.config.write_text("\n".join([
-            "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", *([f"shards = {shards}"] if shards > 1 else []), "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
+            "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", f"shards = {shards}", "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
         self.give(self.config)
 
