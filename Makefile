@@ -115,6 +115,8 @@ test-full: setup-full  ## make test, then everything without sanitizers, other g
 	@$(PYTEST) tests/web -m full
 	$(call say,cluster tests of traffic with trapped doorbells)
 	@PVRDMA_DOORBELLS=trapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
+	$(call say,cluster tests with two shards)
+	@PVRDMA_SHARDS=2 $(PYTEST) tests/cluster -m "not full"
 	$(call say,hostile neighbours and VM and cluster tests of a daemon with AddressSanitizer)
 	@cmake --build --preset asan --target programs neighbour_bench
 	@NEIGHBOUR_BENCH=build/asan/bench/neighbour_bench $(PYTEST) tests/cli/test_neighbour_bench.py

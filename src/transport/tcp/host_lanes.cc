@@ -176,8 +176,10 @@ void HostLanes::on_time(Instant now) {
   tell_if_quiet(now);
 }
 
-// The end of the silence is told, too, unless the lanes broke meanwhile: turn() tells that.
+// The end of the silence is told, too, unless the lanes broke meanwhile: turn() tells that. Of all shards of
+// two hosts, only the first ones tell, because a network that is interrupted concerns all lanes.
 void HostLanes::tell_if_quiet(Instant now) {
+  if (shared_.options.shard != ShardNumber{} || !peer_ || peer_->shard != ShardNumber{}) return;
   const bool quiet = is_quiet();
   if (quiet == told_quiet_) return;
   if (!is_up()) {
