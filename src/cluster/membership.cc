@@ -90,6 +90,7 @@ void Membership::take(const News& news) {
   const Instant now = clock_.now();
   presence_.publish(news.gids, *plane_);
   presence_.publish(news.vms, *plane_);
+  for (const auto& [vm, on] : news.vms) feed_.set_on(vm, on.has_value());
   for (const auto& [link, up] : news.hosts) feed_.set_up(link, up.has_value());
   if (news.store_was_lost) feed_.set_store_connected(false, now);
   feed_.set_store_connected(news.store_connected, now);

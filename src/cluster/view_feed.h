@@ -35,6 +35,7 @@ class ViewFeed {
 
   void set_store_connected(bool connected, Instant now) { linger_.set_connected(connected, now); }
   void set_up(const ShardLink& link, bool up);
+  void set_on(const std::string& vm, bool on) { shards_.set_on(vm, on); }
   void set_inventory(std::shared_ptr<const control::Inventory> newest, Instant now);
 
   // Call it regularly: lingering records end with time, a missing user of this host may have been made, and

@@ -9,6 +9,14 @@
 
 namespace pvrdma::cluster {
 
+void VmShards::set_on(const std::string& vm, bool on) {
+  if (on) {
+    on_.insert(vm);
+  } else {
+    on_.erase(vm);
+  }
+}
+
 std::vector<ShardView> VmShards::divide(const ShardView& whole, const control::Inventory& inventory) {
   if (count_ == 1) return {whole};
   place(whole, inventory);
@@ -52,7 +60,7 @@ void VmShards::place(const ShardView& whole, const control::Inventory& inventory
     const auto known = shards_.find(vm);
     if (known == shards_.end())
       shards_.emplace(vm, must_be_first ? 0 : emptiest());
-    else if (must_be_first && !inventory.powered_on.contains(vm))
+    else if (must_be_first && !is_on(vm, inventory))
       known->second = 0;
   }
 }
@@ -67,6 +75,11 @@ std::string VmShards::why_first(const control::Inventory& inventory) const {
       return fmt::format("host {} runs release {}, which knows of one only", name, live.version);
   }
   return {};
+}
+
+// The record also says so of a VM that is on its way here.
+bool VmShards::is_on(const std::string& vm, const control::Inventory& inventory) const {
+  return on_.contains(vm) || inventory.powered_on.contains(vm);
 }
 
 bool VmShards::has_link(const ShardView& whole, const adapters::WantedAdapter& adapter) const {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,9 @@ class VmShards {
   VmShards(std::string host, std::uint16_t count, std::vector<control::RoceConfig> links, bool uses_hca)
       : host_(std::move(host)), count_(count), links_(std::move(links)), uses_hca_(uses_hca) {}
 
+  // Whether an adapter of this host has that VM's VMM. The store may say so later, or lose it with a lease.
+  void set_on(const std::string& vm, bool on);
+
   // The views of all shards, by number. `whole` is compute_view()'s of `inventory`.
   std::vector<ShardView> divide(const ShardView& whole, const control::Inventory& inventory);
 
@@ -34,6 +38,7 @@ class VmShards {
   void place(const ShardView& whole, const control::Inventory& inventory);
   // Why all VMs have to be on the first shard: a clause. Empty: they need not.
   std::string why_first(const control::Inventory& inventory) const;
+  bool is_on(const std::string& vm, const control::Inventory& inventory) const;
   bool has_link(const ShardView& whole, const adapters::WantedAdapter& adapter) const;
   std::uint16_t emptiest() const;
   void report(const std::string& why_first);
@@ -43,6 +48,7 @@ class VmShards {
   const std::vector<control::RoceConfig> links_;
   const bool uses_hca_;
   std::map<std::string, std::uint16_t> shards_;  // by VM
+  std::set<std::string> on_;                     // VMs
   std::string reported_;                         // why_first(), as it was told last
 };
 
