@@ -419,6 +419,22 @@ TEST_F(FabricConnection, AsksForWhatCameBeforeItsSenderWasKnown) {
   EXPECT_EQ(answers().size(), 1U) << "the acknowledgement, and nothing is missing";
 }
 
+// A VM may come to another shard of its host, by a restart or a motion. Its host learns that first.
+TEST_F(FabricConnection, AsksForWhatCameFromAnotherShardOfItsPeersHost) {
+  ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
+  View view = view_of({{kBlue, kPeer, kEsx2}});
+  view.hosts[1] = view.hosts[0];
+  view.hosts[1].id = kEsx3;  // esx-02's other shard
+  fabric_.set_view(view);
+  EXPECT_EQ(ask_as(kEsx3), transport::Delivery::kForeignSource);
+  EXPECT_EQ(answers().size(), 0U);
+  view.gids[0].host = kEsx3;
+  fabric_.set_view(view);
+  const auto asked = answers();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].message.syndrome, verbs::Syndrome::kNakSequence);
+}
+
 TEST_F(FabricConnection, AsksForWhatCameWhileItWasStopped) {
   ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
   port_.set_stopped(true);

@@ -57,6 +57,12 @@ bool RemoteDirectory::is_held_by(transport::HostId host, const verbs::Gid& gid) 
   return found && found->host == host;
 }
 
+bool RemoteDirectory::is_same_host(transport::HostId a, transport::HostId b) const {
+  const auto one = hosts_.find(a);
+  const auto other = hosts_.find(b);
+  return one != hosts_.end() && other != hosts_.end() && one->second.name == other->second.name;
+}
+
 const std::string* RemoteDirectory::holder_name(const verbs::Gid& gid) const {
   const auto it = gids_.find(gid);
   return it == gids_.end() ? nullptr : &it->second.host->name;

@@ -51,6 +51,8 @@ class RemoteDirectory {
   // Whether the GID's VM is moving between hosts.
   bool is_moving(const verbs::Gid& gid) const;
   bool is_held_by(transport::HostId host, const verbs::Gid& gid) const;
+  // Whether both are shards of one host of the view.
+  bool is_same_host(transport::HostId a, transport::HostId b) const;
   // The name of the host that holds it; null: no host does.
   const std::string* holder_name(const verbs::Gid& gid) const;
   // Empty: no other host holds it.

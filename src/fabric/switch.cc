@@ -202,8 +202,9 @@ Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source
   if (it == holders_.end() || it->second.is_lost) return {transport::Delivery::kUnknownGid, nullptr, nullptr};
   const auto held = remote_.find(source);
   if (!held || held->host != host) {
-    const bool has_holder = holders_.contains(source) || sibling_holder(source) || held.has_value();
-    return {transport::Delivery::kForeignSource, has_holder ? nullptr : it->second.port, nullptr};
+    const bool is_anothers = holders_.contains(source) || sibling_holder(source) ||
+                             (held && !remote_.is_same_host(held->host, host));
+    return {transport::Delivery::kForeignSource, is_anothers ? nullptr : it->second.port, nullptr};
   }
   return {transport::Delivery::kDelivered, it->second.port, transports_.way_to(host, held->kind)};
 }

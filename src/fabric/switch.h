@@ -72,7 +72,8 @@ class Switch {
   // Whether a message from `host`, from `source` to `destination`, may come in, and at which port.
   struct Admission {
     transport::Delivery verdict;
-    Port* port;  // also set with kForeignSource if no port holds the source, because the news may be late
+    // Also set with kForeignSource if no other port is known to hold the source: the news may be late.
+    Port* port;
     const transport::Transport* way;  // that messages back to the source take now; null: none
   };
   Admission admit(transport::HostId host, const verbs::Gid& source, const verbs::Gid& destination) const;
