@@ -33,16 +33,18 @@ bool is_elsewhere(const control::Inventory& inventory, const std::string& vm, co
   return found != inventory.vms.end() && found->second.host != host;
 }
 
-// What another host's record says about a VM that is here. Empty: there is no record.
+// What a record says that `holder`, whose VM is here, takes over: another host's, or one of this host's last
+// process, in which the VM was on another shard. Empty: there is no such record.
 std::string left_behind(const control::Inventory& inventory, const control::GidKey& key,
-                        const std::string& vm, const std::string& host) {
-  const auto holder = inventory.gids.find(key);
-  if (holder == inventory.gids.end() || holder->second.port != vm || holder->second.host == host ||
-      !is_here(inventory, vm, host))
+                        const control::GidHolder& holder) {
+  const auto found = inventory.gids.find(key);
+  if (found == inventory.gids.end() || found->second.port != holder.port || found->second == holder ||
+      !is_here(inventory, holder.port, holder.host))
     return {};
-  return control::gid_value(holder->second);
+  return control::gid_value(found->second);
 }
 
+// What another host's record says about a VM that is here. Empty: there is no record.
 std::string left_behind(const control::Inventory& inventory, const std::string& vm, const std::string& host) {
   const auto on = inventory.powered_on.find(vm);
   if (on == inventory.powered_on.end() || on->second == host || !is_here(inventory, vm, host)) return {};
@@ -101,8 +103,9 @@ void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) cons
     if (port) {
       const std::optional<std::uint16_t> shard =
           port->shard.value == 0 ? std::nullopt : std::optional(port->shard.value);
-      plane.set_live(control::gid_key(key), control::gid_value({port->name, config_.host_name, shard}),
-                     port->name, left_behind(*inventory, key, port->name, config_.host_name));
+      const control::GidHolder holder{port->name, config_.host_name, shard};
+      plane.set_live(control::gid_key(key), control::gid_value(holder), port->name,
+                     left_behind(*inventory, key, holder));
     } else {
       const auto holder = inventory->gids.find(key);
       const bool goes_on =

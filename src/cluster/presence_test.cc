@@ -62,6 +62,28 @@ TEST_F(PresenceTest, ALifeGoesOnInTheNextProcess) {
   EXPECT_EQ(plane_->store_state().live_conflicts, 0u);
 }
 
+// A VM may come to another shard then.
+TEST_F(PresenceTest, TheNextProcessSaysOnWhichShardAGidIs) {
+  must(plane_->edit([](control::Inventory& inventory) -> Result<void> {
+    must(control::edits::add_host(inventory, "esx-01"));
+    return control::edits::create_vm(inventory, {.name = "VM-01", .host = "esx-01", .memory_mib = 512});
+  }));
+  const GidBinding binding{{3, 7}, {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}};
+  const std::string gid = control::gid_key({{3, 7}, "fe800000000000000000000000000001"});
+  presence_.publish(GidNews::Changes{{binding, GidPort{"VM-01", transport::ShardNumber(1)}}}, *plane_);
+  ASSERT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01", 1})));
+  plane_->leave_records();
+  plane_.reset();
+
+  const Presence next(esx_01(), "1.2.3", 2, presence_.instance());
+  plane_ = control::Plane::start("esx-01", next.instance(), std::make_unique<control::FakeStore>(cluster_),
+                                 nullptr)
+               .value();
+  next.publish(GidNews::Changes{{binding, GidPort{"VM-01", {}}}}, *plane_);
+  EXPECT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01"})));
+  EXPECT_EQ(plane_->store_state().live_conflicts, 0u);
+}
+
 TEST_F(PresenceTest, JoinsOnce) {
   presence_.join_inventory(*plane_);
   EXPECT_TRUE(plane_->inventory()->hosts.contains("esx-01"));
