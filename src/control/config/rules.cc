@@ -235,9 +235,13 @@ Result<void> check_shards(const Document& document, const Config& config) {
                fmt::format("is not possible with {}: {}", one.demanded_by, one.why));
 }
 
-Result<void> check_shard_balancing(const Document& document, const DaemonConfig& daemon) {
+Result<void> check_shard_balancing(const Document& document, const Config& config) {
+  const DaemonConfig& daemon = config.daemon;
   if (!daemon.shard_balancing) return {};
   const Section& section = *document.table("daemon");
+  if (config.adapters.empty())
+    return wrong(section, "shard_balancing",
+                 "needs an [[adapter]]: the VMs of a cluster stay on their shards");
   if (daemon.shards == 1)
     return wrong(section, "shard_balancing", "needs several shards: set shards to 2 or more");
   if (daemon.spin == Duration::max())
@@ -296,7 +300,7 @@ Result<Config> apply_rules(const Document& document) {
   if (!document.table("daemon")->has("shards") || config.daemon.shards == kShardsByCores)
     set_shards_by_cores(config);
   if (auto shards = check_shards(document, config); !shards) return Failure(std::move(shards).error());
-  if (auto balancing = check_shard_balancing(document, config.daemon); !balancing)
+  if (auto balancing = check_shard_balancing(document, config); !balancing)
     return Failure(std::move(balancing).error());
   if (auto links = check_links(document, config); !links) return Failure(std::move(links).error());
   return config;
