@@ -264,7 +264,7 @@ TEST_F(ConfigTest, SaysWhyThereIsOneShard) {
                 *load("[daemon]\ndedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01)),
             "a core is for one shard");
   EXPECT_EQ(why_one_shard(*load(std::string(kVm01) + "[[roce]]\nlink = \"stream:/tmp/link\"\n")),
-            "all adapters of such a host would be on the shard of its RoCE links");
+            "all of the daemon's own adapters would be on the shard of their link");
 }
 
 TEST_F(ConfigTest, RefusesSeveralShardsWhereOneIsNeeded) {
@@ -272,8 +272,14 @@ TEST_F(ConfigTest, RefusesSeveralShardsWhereOneIsNeeded) {
   EXPECT_EQ(mistake_in(shards + "dedicated_core = " + std::to_string(usable_cores().back()) + "\n" + kVm01),
             "FILE:2: [daemon] shards = 2 is not possible with dedicated_core: a core is for one shard");
   EXPECT_EQ(mistake_in(shards + kVm01 + "[[roce]]\nlink = \"stream:/tmp/link\"\n"),
-            "FILE:2: [daemon] shards = 2 is not possible with [[roce]]: all adapters of such a host would be "
-            "on the shard of its RoCE links");
+            "FILE:2: [daemon] shards = 2 is not possible with a [[roce]] without switch: all of the "
+            "daemon's own adapters would be on the shard of their link");
+  const std::string member =
+      "[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n";
+  EXPECT_NE(
+      mistake_in(shards + member + kVm01 + "[[roce]]\nlink = \"stream:/tmp/link\"\n").find("without switch"),
+      std::string::npos)
+      << "a member's own adapters, too";
 }
 
 TEST_F(ConfigTest, AMemberOfAClusterMayHaveSeveralShards) {

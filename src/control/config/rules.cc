@@ -215,8 +215,9 @@ struct OneShard {
 
 OneShard demand_of_one_shard(const Config& config) {
   if (config.daemon.dedicated_core) return {"dedicated_core", "a core is for one shard"};
-  if (!config.roce.empty() && !config.cluster)
-    return {"[[roce]]", "all adapters of such a host would be on the shard of its RoCE links"};
+  if (std::ranges::any_of(config.roce, [](const RoceConfig& link) { return link.dvs.empty(); }))
+    return {"a [[roce]] without switch",
+            "all of the daemon's own adapters would be on the shard of their link"};
   return {};
 }
 
