@@ -1,5 +1,6 @@
 #include "control/model/records.h"
 
+#include <fmt/core.h>
 #include <limits>
 #include <nlohmann/json.hpp>
 
