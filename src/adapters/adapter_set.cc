@@ -68,6 +68,7 @@ AdapterSet::~AdapterSet() {
 }
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
+  reserve(config.name);
   const auto given = given_to(config.name);
   AdapterSetup setup = to_setup(config, config.budgets, account_);
   keep_to_client(setup, given.get());
@@ -242,7 +243,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
 // Makes the adapter that `made` describes.
 Result<void> AdapterSet::make(Provided& provided) {
   const WantedAdapter& wanted = provided.made;
-  if (is_static(wanted.config.name)) {
+  if (reserved_.contains(wanted.config.name)) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
   const auto given = given_to(wanted.config.name);

@@ -46,8 +46,11 @@ class AdapterSet final : private shard::Pollable {
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
 
+  // No VM's adapter is made with this name: another shard may have an adapter of the configuration that has
+  // it. Called before start().
+  void reserve(const std::string& name) { reserved_.insert(name); }
   // Adds an adapter that the cluster does not know, in the segment that is local to this host. It listens at
-  // once. Errors: as ServedAdapter::create().
+  // once. Its name is reserved. Errors: as ServedAdapter::create().
   Result<void> add_static(const control::AdapterConfig& config);
   // Begins to serve. Called once. Errors: epoll's errno.
   Result<void> start();
@@ -120,6 +123,7 @@ class AdapterSet final : private shard::Pollable {
   verbs::HostAccount* const account_;
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::map<std::string, control::AdapterConfig> statics_;  // the adapters of the configuration, by name
+  std::set<std::string> reserved_;                         // names
   std::map<std::string, WantedAdapter> wanted_;            // by VM
   std::map<std::string, Provided> provided_;               // by VM
   bool started_ = false;

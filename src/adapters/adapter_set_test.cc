@@ -464,5 +464,13 @@ TEST_F(AdapterSetTest, AnAdapterOfTheConfigurationFileKeepsItsName) {
   EXPECT_FALSE(fs::exists(socket("VM-01")));
 }
 
+TEST_F(AdapterSetTest, AnAdapterOfTheConfigurationFileKeepsItsNameOnEachShard) {
+  set_->reserve("VM-01");
+  run();
+  want({wanted("VM-01"), wanted("VM-02")});
+  EXPECT_EQ(trouble_count(), 1U);
+  EXPECT_FALSE(fs::exists(socket("VM-01")));
+}
+
 }  // namespace
 }  // namespace pvrdma::adapters

@@ -181,6 +181,7 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
   }
   if (config.cluster) remove_sockets_of_others(*config.cluster, kept);
   for (std::size_t i = 0; i < config.adapters.size(); ++i) {
+    for (const auto& rig : rigs_) rig->adapters().reserve(config.adapters[i].name);
     auto added = rigs_[shard_of(i)]->adapters().add_static(config.adapters[i]);
     if (!added) return Failure(std::move(added).error().in("adapter " + config.adapters[i].name));
   }
