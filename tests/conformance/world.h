@@ -138,8 +138,8 @@ class World {
   std::unique_ptr<shard::Loop> loop_;
   Ethernet ethernet_;
   transport::hca::HostBook book_;
-  fabric::HostGids shards_gids_{fabric::HostGids::kShardsMax};  // between shards
-  std::shared_ptr<transport::siblings::HostRings> rings_;       // null otherwise
+  fabric::HostGids shards_gids_{kShardsMax};               // between shards
+  std::shared_ptr<transport::siblings::HostRings> rings_;  // null otherwise
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::size_t quiet_turns_ = 0;  // turns since the last one with work
