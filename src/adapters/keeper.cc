@@ -101,8 +101,10 @@ std::set<std::string> Keeper::give_back(const std::function<bool(const std::stri
   for (const std::string& name : useless_) remove(name);
   if (const auto settled = useless_.empty() ? Result<void>() : store_.settle(); !settled)
     log::warn("useless descriptors may stay in the descriptor store: {}", settled.error().message);
+  std::set<std::string> names;
+  for (const auto& [name, given] : given_) names.insert(name);
   keeping_.give_back(std::exchange(given_, {}));
-  return keeping_.not_taken_back();
+  return names;
 }
 
 void Keeper::remove(const std::string& name) {
@@ -157,8 +159,7 @@ void Keeper::run() {
 // Returns false if a shard did not answer. What the others have collected is stored all the same, because
 // they will not collect it again.
 bool Keeper::collect_and_store() {
-  std::set<std::string> all =
-      keeping_.not_taken_back();  // asked first: one that is taken back later is seen twice
+  std::set<std::string> all = not_taken_back();  // asked first: one that is taken back later is seen twice
   const auto collected = shards_->ask_all(
       [this](std::size_t shard) { return collect((*shards_)[shard].adapters, Adapter::Objects::kLost); },
       "recording the kept adapters", kPatience);
@@ -173,6 +174,16 @@ bool Keeper::collect_and_store() {
   }
   if (is_complete) forget_all_but(all);
   return is_complete;
+}
+
+// Allocates under no lock that a shard takes.
+std::set<std::string> Keeper::not_taken_back() const {
+  std::set<std::string> adapters;
+  for (const std::string& name : store_.names()) {
+    std::string adapter = name.substr(0, name.find('/'));
+    if (keeping_.given(adapter) != nullptr) adapters.insert(std::move(adapter));
+  }
+  return adapters;
 }
 
 // Called on the shard of `adapters`, or after it has ended.
@@ -253,7 +264,7 @@ void Keeper::keep_all() {
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   if (shards_ == nullptr) return;
-  std::set<std::string> all = keeping_.not_taken_back();
+  std::set<std::string> all = not_taken_back();
   for (const Shard& shard : *shards_) {
     const Collected collected = collect(shard.adapters, Adapter::Objects::kSaved);
     store(collected.changed);

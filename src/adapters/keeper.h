@@ -73,6 +73,8 @@ class Keeper {
   void run();
   Collected collect(const AdapterSet& adapters, device::Adapter::Objects objects) const;
   bool collect_and_store();
+  // The adapters in the store whose records nobody has taken back yet.
+  std::set<std::string> not_taken_back() const;
   void store(const std::vector<KeptAdapter>& changed);
   void warn_of(const std::string& adapter, const std::string& trouble);
   void forget_all_but(const std::set<std::string>& adapters);

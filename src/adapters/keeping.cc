@@ -16,18 +16,10 @@ std::shared_ptr<const GivenBack> Keeping::given(const std::string& name) const {
   return found != given_.end() ? found->second : nullptr;
 }
 
-// The record's descriptors are closed without the lock.
 void Keeping::taken_back(const std::string& name) {
-  Records::node_type record;
+  Records::node_type record;  // destroyed without the lock, because it closes descriptors
   const std::lock_guard lock(mutex_);
   record = given_.extract(name);
-}
-
-std::set<std::string> Keeping::not_taken_back() const {
-  const std::lock_guard lock(mutex_);
-  std::set<std::string> names;
-  for (const auto& [name, record] : given_) names.insert(name);
-  return names;
 }
 
 void Keeping::drop_all_but(const std::set<std::string>& wanted) {

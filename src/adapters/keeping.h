@@ -31,11 +31,10 @@ class Keeping {
 
   // The records that were kept of adapters, by name. Called before the adapters are made.
   void give_back(std::map<std::string, GivenBack> given);
-  // What was kept of an adapter that is not taken back yet; null: nothing.
+  // What was kept of an adapter that is not taken back yet; null: nothing. Allocates nothing, as the next.
   std::shared_ptr<const GivenBack> given(const std::string& name) const;
   // The adapter of that name exists, so its record is no longer needed.
   void taken_back(const std::string& name);
-  std::set<std::string> not_taken_back() const;
   // Drops the records of all other adapters, with the files of their sockets: their clients lose them.
   void drop_all_but(const std::set<std::string>& wanted);
 
