@@ -51,7 +51,7 @@ void VmShards::confine(ShardView& view, const control::Inventory& inventory) {
 }
 
 void VmShards::place(const ShardView& whole, const control::Inventory& inventory) {
-  std::erase_if(shards_, [&whole](const auto& each) { return !whole.adapters_of_host.contains(each.first); });
+  std::erase_if(shards_, [&inventory](const auto& each) { return !inventory.vms.contains(each.first); });
   const std::string why = why_first(inventory);
   report(why);
   for (const adapters::WantedAdapter& adapter : whole.adapters) {
@@ -59,7 +59,7 @@ void VmShards::place(const ShardView& whole, const control::Inventory& inventory
     const bool must_be_first = !why.empty() || has_link(whole, adapter);
     const auto known = shards_.find(vm);
     if (known == shards_.end())
-      shards_.emplace(vm, must_be_first ? 0 : emptiest());
+      shards_.emplace(vm, must_be_first ? 0 : emptiest(whole));
     else if (must_be_first && !is_on(vm, inventory))
       known->second = 0;
   }
@@ -89,9 +89,11 @@ bool VmShards::has_link(const ShardView& whole, const adapters::WantedAdapter& a
   });
 }
 
-std::uint16_t VmShards::emptiest() const {
+std::uint16_t VmShards::emptiest(const ShardView& whole) const {
   std::vector<std::size_t> vms(count_);
-  for (const auto& [vm, shard] : shards_) ++vms[shard];
+  for (const auto& [vm, shard] : shards_) {
+    if (whole.adapters_of_host.contains(vm)) ++vms[shard];
+  }
   return static_cast<std::uint16_t>(std::ranges::min_element(vms) - vms.begin());
 }
 

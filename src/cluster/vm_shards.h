@@ -1,8 +1,9 @@
 // VmShards: decides which shard of this host serves which of the cluster's VMs, and makes each shard's view.
 //
-// A VM comes to the shard with the fewest VMs, and stays there for as long as it is wanted on this host. Some
-// have to be on the first shard, which has the links to native endpoints and the HCA, and which is the only
-// one that older daemons know of. If that becomes so while a VM is on, it is moved when it is off.
+// A VM comes to the shard with the fewest VMs, and stays there. If it leaves the host and comes back, it
+// comes to the same shard, where its last adapter may still have a client. Some VMs have to be on the first
+// shard, which has the links to native endpoints and the HCA, and which is the only one that older daemons
+// know of. If that becomes so while a VM is on, it is moved when it is off.
 //
 // Thread: one.
 #pragma once
@@ -40,14 +41,14 @@ class VmShards {
   std::string why_first(const control::Inventory& inventory) const;
   bool is_on(const std::string& vm, const control::Inventory& inventory) const;
   bool has_link(const ShardView& whole, const adapters::WantedAdapter& adapter) const;
-  std::uint16_t emptiest() const;
+  std::uint16_t emptiest(const ShardView& whole) const;
   void report(const std::string& why_first);
 
   const std::string host_;
   const std::uint16_t count_;
   const std::vector<control::RoceConfig> links_;
   const bool uses_hca_;
-  std::map<std::string, std::uint16_t> shards_;  // by VM
+  std::map<std::string, std::uint16_t> shards_;  // by VM of the cluster that is or was here
   std::set<std::string> on_;                     // VMs
   std::string reported_;                         // why_first(), as it was told last
 };

@@ -49,6 +49,16 @@ TEST_F(VmShardsTest, AVmComesToTheShardWithTheFewestAndStays) {
     EXPECT_THAT(view.adapters_of_host, ElementsAre("VM-00", "VM-11", "VM-12", "VM-13"));
 }
 
+TEST_F(VmShardsTest, AVmThatComesBackComesToItsShard) {
+  divide();
+  inventory_.vms.at("VM-11").host = "esx-02";
+  add_vm(inventory_, "VM-14", "esx-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-13", "VM-14")))
+      << "a VM that is away does not count";
+  inventory_.vms.at("VM-11").host = "esx-01";
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-11", "VM-13", "VM-14")));
+}
+
 TEST_F(VmShardsTest, OneShardServesAll) {
   VmShards one("esx-01", 1, {}, true);
   const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
