@@ -72,6 +72,28 @@ def test_a_slow_restart_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> N
     _connections_work(fleet)
 
 
+def test_another_number_of_shards_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> None:
+    """VM-03 comes to the second shard, and VM-04 to the third and to the first. Their peers ask the new shard for what they
+    miss."""
+    fleet, services = served
+    one, two, three, four = (fleet.vms[name] for name in _NAMES)
+    config = fleet[1].config.read_text(encoding="utf-8")
+    loads_of = {"VM-01": (programs.exactly_once_load(""), one, two), "VM-03": (programs.exactly_once_load(""), two, three),
+                "VM-04": (programs.rping_load(), four, one)}
+    try:
+        with under_way(loads_of) as loads:
+            for shards in ([["VM-01"], ["VM-03"], ["VM-04"]], [["VM-01", "VM-04"], ["VM-03"]], [["VM-01", "VM-03", "VM-04"]]):
+                wait_until_they_flow(loads, lambda: _bytes_moved(fleet))
+                fleet[1].config.write_text(config.replace(f"shards = {fleet.shards}", f"shards = {len(shards)}"), encoding="utf-8")
+                _restart(fleet, services[0])
+                assert [each["adapters"] for each in fleet[1].ctl("system", "shard", "list")["shards"]] == shards
+            wait_until_they_flow(loads, lambda: _bytes_moved(fleet))
+    finally:
+        fleet[1].config.write_text(config, encoding="utf-8")
+        _restart(fleet, services[0])
+    _connections_work(fleet)
+
+
 @pytest.mark.full
 def test_a_native_endpoint_does_not_notice(own_fleet: Fleet) -> None:
     own_fleet.follow_the_guide()
