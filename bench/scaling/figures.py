@@ -83,7 +83,7 @@ class Host:
     memory_gb_s: float
 
     def shards(self) -> int:
-        """The rule of the paper plan: a shard for eight cores, eight at most."""
+        """As the daemon has by default: a shard for eight cores, eight at most."""
         return min(8, max(1, self.cores // 8))
 
 

@@ -25,9 +25,8 @@ Membership::Membership(const control::ClusterConfig& config, std::string version
       clock_(clock),
       presence_(config, std::move(version), count_of(loops), std::move(instance)),
       feed_(config.host_name, config.socket_folder,
-            VmShards(config.host_name, count_of(loops), links,
-                     config.hca_enabled && !config.hca_require_encryption),
-            loops, apply) {
+            VmShards(config.host_name, count_of(loops), links, control::why_no_hca(config).empty()), loops,
+            apply) {
   for (std::uint16_t i = 0; i < count_of(loops); ++i) shards_.emplace_back(news_, transport::ShardNumber(i));
 }
 

@@ -221,15 +221,11 @@ void Daemon::make_hca(const std::optional<control::ClusterConfig>& config) {
   if (!config) return;
   introducer_ = std::make_unique<transport::hca::CallIntroducer>(*host_calls_);
   hca_worker_ = std::make_unique<transport::hca::WorkerThread>();
-  std::string refused;
-  if (!config->hca_enabled) refused = "[hca] enabled is false on this host";
-  if (config->hca_require_encryption)
-    refused = "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt";
   first().make_hca({.open = transport::hca::open_rdma,
                     .introducer = *introducer_,
                     .worker = *hca_worker_,
                     .may_ask = [tcp = first().tcp()](transport::HostId host) { return tcp->is_up(host); },
-                    .refused = std::move(refused)});
+                    .refused = control::why_no_hca(*config)});
   incoming_calls_->on(transport::hca::kPipeOffer,
                       [hca = first().hca()](calls::IncomingCall& call, const calls::Said& said) {
                         transport::hca::answer_pipe_offer(*hca, call, said);

@@ -112,6 +112,9 @@ struct Config {
   std::vector<RoceConfig> roce;  // each segment may occur only once
 };
 
+// Why this host uses no RDMA NIC, as a clause; empty: it uses one if there is one.
+std::string why_no_hca(const ClusterConfig& config);
+
 // The number of shards of a host with `cores` usable cores: one for eight cores, 1 to 8. A busy
 // shard takes a core from the VMs, and VMs of two shards exchange small messages more slowly.
 std::uint32_t shards_for(std::size_t cores);

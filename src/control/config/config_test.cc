@@ -282,6 +282,13 @@ TEST_F(ConfigTest, RefusesSeveralShardsWhereOneIsNeeded) {
       << "a member's own adapters, too";
 }
 
+TEST(WhyNoHca, IsWhatTheConfigurationForbids) {
+  EXPECT_EQ(why_no_hca({}), "");
+  EXPECT_EQ(why_no_hca({.hca_enabled = false}), "[hca] enabled is false on this host");
+  EXPECT_EQ(why_no_hca({.hca_require_encryption = true}),
+            "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt");
+}
+
 TEST_F(ConfigTest, AMemberOfAClusterMayHaveSeveralShards) {
   const std::string member =
       "[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n";

@@ -265,6 +265,12 @@ std::string why_one_shard(const Config& config) {
                      usable_cores().size());
 }
 
+std::string why_no_hca(const ClusterConfig& config) {
+  if (config.hca_require_encryption)
+    return "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt";
+  return config.hca_enabled ? "" : "[hca] enabled is false on this host";
+}
+
 std::uint32_t shards_for(std::size_t cores) {
   return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(cores / 8), 1, 8);
 }
