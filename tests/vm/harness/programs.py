@@ -11,6 +11,10 @@ from harness.cases import Case
 # way fails with a remote access error.
 RPING_PEER_ENDED = re.compile("DISCONNECT EVENT|cq completion failed status 10$", re.MULTILINE)
 _LOAD_GUARD_S = 240
+# A program that is killed loses its memory before its QPs. The peer's request that is under way then fails with a remote access
+# error. So the program is stopped first, and the adapter has time to answer: the peer then waits for the program's next message.
+_STOP_AND_KILL = "kill -STOP $!; sleep 1; kill -KILL $!"
+_RPING_IS_CONNECTED = "until rdma resource show qp | grep 'comm rping' | grep -q 'state RTS'; do sleep 0.1; kill -0 $! || exit 1; done"
 # Waits up to 10 s until the command ends, because its peer ends. Kills it otherwise.
 _WAIT_AND_KILL = "n=0; while kill -0 $! && [ $((n += 1)) -le 100 ]; do sleep 0.1; done; kill $! || true"
 _PINGPONG_RESULT = r"^\d+ bytes in [\d.]+ seconds"
@@ -83,9 +87,9 @@ def exactly_once_load(arguments: str = "-t 20", gid_index: int = 1) -> Case:
 def rping_load(port: int = 7174) -> Case:
     """rping until it is told to end: then its client is killed, and the server sees the connection's end. Both compare the
     data."""
-    return Case("rping load", server=f"rping -s -a {{server}} -V -S 4000 -p {port}",
-                client=_until_end(f"rping -c -a {{server}} -V -S 4000 -p {port}"), expect_server=("DISCONNECT EVENT",), port=None,
-                guard_s=_LOAD_GUARD_S)
+    client = _until_end(f"rping -c -a {{server}} -V -S 4000 -p {port}", _STOP_AND_KILL, _RPING_IS_CONNECTED)
+    return Case("rping load", server=f"rping -s -a {{server}} -V -S 4000 -p {port}", client=client,
+                expect_server=("DISCONNECT EVENT",), port=None, guard_s=_LOAD_GUARD_S)
 
 
 def perftest_load(program: str, arguments: str = "--run_infinitely -D 2", port: int = 18515) -> Case:
@@ -96,7 +100,7 @@ def perftest_load(program: str, arguments: str = "--run_infinitely -D 2", port: 
                 port=port, guard_s=_LOAD_GUARD_S)
 
 
-def _until_end(command: str, end: str = "kill $!") -> str:
-    """A shell script that runs a command until it is told to end, and then `end`. It fails if the command ends before. The
-    command has 1 s to connect, because a server does not see the end of a client that it has never seen."""
-    return f"{command} & sleep 1; until [ -e {{end}} ]; do sleep 0.1; kill -0 $! || [ -e {{end}} ] || exit 1; done; {end}"
+def _until_end(command: str, end: str = "kill $!", connected: str = "sleep 1") -> str:
+    """A shell script that runs a command until it is told to end, and then `end`. It fails if the command ends before. `connected`
+    waits until the command has connected, because a server does not see the end of a client that it has never seen."""
+    return f"{command} & {connected}; until [ -e {{end}} ]; do sleep 0.1; kill -0 $! || [ -e {{end}} ] || exit 1; done; {end}"
