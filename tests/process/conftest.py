@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -43,3 +44,15 @@ def machine() -> Iterator[Machine]:
 
 def pytest_sessionstart() -> None:
     assert subprocess.run([PVRDMA_RUN, "--version"], check=False).returncode == 0, f"{PVRDMA_RUN} is missing: make programs"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds the logs of daemon and stand-ins, and the adapters' counters, to a failed test's report."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if not report.failed:
+        return
+    for value in getattr(item, "funcargs", {}).values():
+        if isinstance(value, Machine):
+            report.sections += [("logs of daemon and stand-ins", value.logs()), ("adapters", json.dumps(value.ask("adapters")))]

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from machine import Machine
+from machine import PATIENT_UCX, Machine
 
 NODES = {"two adapters": (0, 1), "one adapter": (0, 0)}
 both_ways = pytest.mark.parametrize("nodes", NODES.values(), ids=NODES.keys())
@@ -61,7 +61,7 @@ def test_addresses(shared_machine: Machine, port: str) -> None:
 
 @pytest.mark.parametrize("transport, test", [("ud_verbs", "tag_lat"), ("rc", "tag_lat"), ("rc", "tag_bw")])
 def test_ucx(shared_machine: Machine, port: str, transport: str, test: str) -> None:
-    environment = {"UCX_TLS": transport, "UCX_NET_DEVICES": "vmw_pvrdma0:1", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    environment = PATIENT_UCX | {"UCX_TLS": transport, "UCX_NET_DEVICES": "vmw_pvrdma0:1", "UCX_WARN_UNUSED_ENV_VARS": "n"}
     command = ["ucx_perftest", "-p", port]
     _, output = shared_machine.pair(command, [*command, "-t", test, "-n", "2000", "127.0.0.1"], (0, 1), **environment)
     assert re.search(r"^Final: +2000 ", output, re.MULTILINE), output
