@@ -26,6 +26,13 @@ struct Instant {
   friend constexpr Duration operator-(Instant a, Instant b) { return a.since_start - b.since_start; }
 };
 
+// How a thread has spent its time so far.
+struct ThreadTimes {
+  Duration ran{0};           // on a core
+  Duration waited{0};        // ready to run, for a core
+  std::uint64_t sleeps = 0;  // how often it gave its core up to wait for something else
+};
+
 // The clock that a shard reads. Simulations have their own. Thread: shard-owned.
 class Clock {
  public:
@@ -33,6 +40,9 @@ class Clock {
   virtual Instant now() const = 0;
   // The CPU time that the calling thread has used so far. It is a system call.
   virtual Duration thread_cpu() const = 0;
+  // Of the calling thread. A clock or a kernel that knows only `ran` says that the thread never slept. It is
+  // several system calls.
+  virtual ThreadTimes thread_times() const { return {.ran = thread_cpu()}; }
 };
 
 class SteadyClock final : public Clock {
@@ -43,6 +53,7 @@ class SteadyClock final : public Clock {
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
     return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
   }
+  ThreadTimes thread_times() const override;
 };
 
 }  // namespace pvrdma

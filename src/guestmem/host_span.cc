@@ -1,6 +1,7 @@
 #include "guestmem/host_span.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "guestmem/store_once.h"
@@ -35,6 +36,36 @@ std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes
     }
   }
   return done;
+}
+
+namespace {
+
+constexpr std::size_t kSmallestPage = 4096;
+
+// Calls touch(byte) with a byte of each page of the list.
+template <typename Touch>
+void touch_pages(const SpanList& spans, Touch touch) {
+  for (const HostSpan& span : spans) {
+    std::size_t at = 0;
+    while (at < span.size) {
+      touch(std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(span.data + at)));
+      at += kSmallestPage - (reinterpret_cast<std::uintptr_t>(span.data) + at) % kSmallestPage;
+    }
+  }
+}
+
+}  // namespace
+
+void touch_for_reading(const SpanList& spans) {
+  touch_pages(spans, [](auto byte) { static_cast<void>(byte.load(std::memory_order_relaxed)); });
+}
+
+void touch_for_writing(const SpanList& spans) {
+  touch_pages(spans, [](auto byte) {
+    // A compiler may leave out a fetch_or() of 0.
+    std::uint8_t value = byte.load(std::memory_order_relaxed);
+    byte.compare_exchange_strong(value, value, std::memory_order_relaxed);
+  });
 }
 
 void SpanReader::read(std::byte* out, std::size_t bytes) {

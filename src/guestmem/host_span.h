@@ -94,6 +94,11 @@ class SpanList {
 // one stretch after the other. To copy private memory (a header, a result), make it a piece of a list.
 std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes);
 
+// Reads a byte of each page of the list. Then the kernel has provided the pages, however long that takes.
+void touch_for_reading(const SpanList& spans);
+// The same for writing: it replaces the byte by itself atomically, so no store of the guest is lost.
+void touch_for_writing(const SpanList& spans);
+
 // Copies a list into private memory, from its start to its end, one part at a time.
 class SpanReader {
  public:

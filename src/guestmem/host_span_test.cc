@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "guestmem/store_way_fixture.h"
+#include "guestmem/test_ram.h"
+#include "support/manual_clock.h"
+#include "support/slow_pages.h"
 
 namespace pvrdma::guestmem {
 namespace {
@@ -142,6 +145,32 @@ TEST_P(SpanCopy, KeepsTheByteOrderWhateverThePieces) {
     ASSERT_EQ(copy(dst, src, bytes), bytes);
     for (std::size_t i = 0; i < 64; ++i) ASSERT_EQ(to[places[i]], i < bytes ? from[i] : std::byte{0}) << i;
   }
+}
+
+TEST(SpanTouch, ReachesEachPageOfEachPieceAndChangesNothing) {
+  TestRam ram(8 * kPageBytes);
+  for (std::size_t page = 0; page < 8; ++page) ram.store(page * kPageBytes + 100, page + 1);
+  SpanList spans;
+  ASSERT_TRUE(spans.append(ram.at(100), 2 * kPageBytes));                 // pages 0 to 2
+  ASSERT_TRUE(spans.append(ram.at(5 * kPageBytes - 1), kPageBytes + 2));  // 4 to 6
+  test::ManualClock clock;
+  for (const auto touch : {touch_for_reading, touch_for_writing}) {
+    test::SlowPages slow(Duration{1}, &clock);
+    for (const std::size_t page : {0, 1, 2, 4, 5, 6}) slow.add(ram.at(page * kPageBytes));
+    touch(spans);
+    EXPECT_EQ(slow.touched(), 6U);
+  }
+  for (std::size_t page = 0; page < 8; ++page)
+    EXPECT_EQ(ram.load<std::size_t>(page * kPageBytes + 100), page + 1);
+}
+
+TEST(SpanTouchDeathTest, ForWritingNeedsAPageThatCanBeWrittenTo) {
+  TestRam ram(kPageBytes);
+  SpanList spans;
+  ASSERT_TRUE(spans.append(ram.at(0), 8));
+  ASSERT_EQ(::mprotect(ram.at(0), kPageBytes, PROT_READ), 0);
+  touch_for_reading(spans);
+  EXPECT_DEATH(touch_for_writing(spans), "");
 }
 
 }  // namespace

@@ -49,6 +49,21 @@ TEST_F(SigbusTest, AnIntactFileIsNotDamaged) {
   EXPECT_FALSE(memory_.damaged());
 }
 
+TEST_F(SigbusTest, ATouchOfAPageTheVmmTookAwayGoesOn) {
+  for (const auto touch : {touch_for_reading, touch_for_writing}) {
+    TestRam ram(kFaultPages * kPageBytes);
+    AddressSpace memory;
+    ram.map_into(memory, kFaultBase);
+    SpanList spans;
+    ASSERT_EQ(
+        memory.translate_pieces(GuestPhys(kFaultBase), kFaultPages * kPageBytes, Access::kReadWrite, spans),
+        Resolved::kAll);
+    ram.truncate(4 * kPageBytes);
+    touch(spans);
+    EXPECT_TRUE(memory.damaged());
+  }
+}
+
 TEST_F(SigbusTest, APageTheVmmTookAwayReadsAsZeros) {
   std::byte* const third = host_of(3);
   std::byte* const fourth = host_of(4);

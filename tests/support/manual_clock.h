@@ -23,9 +23,22 @@ class ManualClock final : public Clock {
     ++cpu_reads_;
     return Duration(cpu_nanoseconds_.load());
   }
+  ThreadTimes thread_times() const override {
+    return {.ran = thread_cpu(), .waited = Duration(waited_nanoseconds_.load()), .sleeps = sleeps_};
+  }
 
   void set(Instant now) { nanoseconds_ = now.since_start.count(); }
   void advance(Duration by) { nanoseconds_ += by.count(); }
+  // The thread slept, and the time advanced.
+  void sleep(Duration by) {
+    advance(by);
+    ++sleeps_;
+  }
+  // The thread waited for a core.
+  void wait_for_core(Duration by) {
+    advance(by);
+    waited_nanoseconds_ += by.count();
+  }
   // The thread worked: its CPU time advances with the time.
   void work(Duration by) {
     advance(by);
@@ -40,6 +53,8 @@ class ManualClock final : public Clock {
   // Begins at 100 s, so that time limits that count from the start of the clock have passed.
   mutable std::atomic<Duration::rep> nanoseconds_{Duration(std::chrono::seconds(100)).count()};
   std::atomic<Duration::rep> cpu_nanoseconds_{0};
+  std::atomic<Duration::rep> waited_nanoseconds_{0};
+  std::atomic<std::uint64_t> sleeps_{0};
   mutable std::atomic<std::uint64_t> reads_{0};
   mutable std::atomic<std::uint64_t> cpu_reads_{0};
 };
