@@ -46,7 +46,7 @@ bool still_fits(const ServedAdapter& adapter, const WantedAdapter& made, const W
 
 AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power,
                        const Budgets& vm_budgets, verbs::HostAccount* account, Reaper* reaper,
-                       const NativeLinks* natives, Keeping* keeping)
+                       const NativeLinks* natives, Keeping* keeping, OffenceObserver* offences)
     : fabric_(fabric),
       loop_(loop),
       clock_(clock),
@@ -56,6 +56,7 @@ AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& c
              .clock = clock,
              .reaper = reaper,
              .keeping = keeping,
+             .offences = offences,
              .on_client = [this](const ServedAdapter& adapter,
                                  bool connected) { on_client(adapter, connected); },
              .on_engine_gone = [this](const verbs::Engine& engine) { on_engine_gone(engine); }},

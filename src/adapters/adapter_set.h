@@ -37,11 +37,12 @@ class AdapterSet final : private shard::Pollable {
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
   // `vm_budgets` are those of each of the cluster's VMs. The rest is borrowed and outlives this. `power`,
-  // `account`, `reaper`, `natives` and `keeping` may be null; without `account`, no totals apply. An adapter
-  // of which `keeping` has a record is taken back when it is made.
+  // `account`, `reaper`, `natives`, `keeping` and `offences` may be null; without `account`, no totals apply.
+  // An adapter of which `keeping` has a record is taken back when it is made.
   AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
              const Budgets& vm_budgets = {}, verbs::HostAccount* account = nullptr, Reaper* reaper = nullptr,
-             const NativeLinks* natives = nullptr, Keeping* keeping = nullptr);
+             const NativeLinks* natives = nullptr, Keeping* keeping = nullptr,
+             OffenceObserver* offences = nullptr);
   ~AdapterSet() override;
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;

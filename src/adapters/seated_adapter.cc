@@ -5,8 +5,10 @@
 namespace pvrdma::adapters {
 
 SeatedAdapter::SeatedAdapter(std::unique_ptr<device::Adapter> adapter, std::unique_ptr<ClientRecord> record,
-                             shard::Loop& loop, const Clock& clock)
-    : adapter_(std::move(adapter)), record_(std::move(record)), loop_(loop), clock_(clock) {}
+                             shard::Loop& loop, const Clock& clock, Blame::Party& party)
+    : adapter_(std::move(adapter)), record_(std::move(record)), loop_(loop), clock_(clock), party_(party) {
+  adapter_->engine().belong_to(&party_);
+}
 
 SeatedAdapter::~SeatedAdapter() {
   unwatch();
@@ -15,6 +17,7 @@ SeatedAdapter::~SeatedAdapter() {
 // Messages beyond one burst are handled in later turns, one burst in each turn, after the events of other
 // clients.
 bool SeatedAdapter::run(Instant now) {
+  const Blame::Piece piece(party_.blame(), &party_);
   bool more = adapter_->run(now);
   if (!is_suspended_ && seat_->has_more() && !survives()) {
     seat_->continue_session();
@@ -26,6 +29,7 @@ bool SeatedAdapter::run(Instant now) {
 }
 
 void SeatedAdapter::on_time(Instant now) {
+  const Blame::Piece piece(party_.blame(), &party_);
   if (!is_suspended_ && now >= held_until_) {
     held_until_ = Instant::never();
     seat_->hold(false);
@@ -39,6 +43,7 @@ void SeatedAdapter::on_time(Instant now) {
 }
 
 void SeatedAdapter::on_fd_ready(int /*fd*/, shard::Readiness ready) {
+  const Blame::Piece piece(party_.blame(), &party_);
   if (survives()) return;
   if (!seat_->has_more()) seat_->on_ready(ready.readable, ready.writable);
   follow();

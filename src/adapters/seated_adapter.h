@@ -25,9 +25,10 @@ namespace pvrdma::adapters {
 
 class SeatedAdapter final : private shard::FdHandler {
  public:
-  // `loop` and `clock` are borrowed. `record` belongs to the adapter; null: the client is not recorded.
+  // `loop`, `clock` and `party` are borrowed. `record` belongs to the adapter; null: the client is not
+  // recorded. What the adapter does, and what its client has it do, is `party`'s work.
   SeatedAdapter(std::unique_ptr<device::Adapter> adapter, std::unique_ptr<ClientRecord> record,
-                shard::Loop& loop, const Clock& clock);
+                shard::Loop& loop, const Clock& clock, Blame::Party& party);
   ~SeatedAdapter() override;
   SeatedAdapter(const SeatedAdapter&) = delete;
   SeatedAdapter& operator=(const SeatedAdapter&) = delete;
@@ -78,6 +79,7 @@ class SeatedAdapter final : private shard::FdHandler {
   const std::unique_ptr<ClientRecord> record_;
   shard::Loop& loop_;
   const Clock& clock_;
+  Blame::Party& party_;
   std::function<void()> followed_;
   vfio_user::Seat* seat_ = nullptr;  // borrowed
   int watched_fd_ = -1;              // the client's socket that the loop watches

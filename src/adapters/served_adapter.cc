@@ -54,7 +54,8 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
 
 ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch,
                              const ServingParts& parts)
-    : parts_(parts),
+    : Party(parts.loop.blame()),
+      parts_(parts),
       config_(setup.device),
       port_(setup.device.name,
             {.mac = setup.device.mac,
@@ -95,8 +96,9 @@ Result<std::unique_ptr<SeatedAdapter>> ServedAdapter::make_seated(const GivenBac
     record = std::make_unique<ClientRecord>(**adapter, *parts_.keeping, open_queue(), doorbells,
                                             [this] { note_change(); });
   }
-  auto seated =
-      std::make_unique<SeatedAdapter>(*std::move(adapter), std::move(record), parts_.loop, parts_.clock);
+  Blame::Party& party = *this;
+  auto seated = std::make_unique<SeatedAdapter>(*std::move(adapter), std::move(record), parts_.loop,
+                                                parts_.clock, party);
   seated->on_followed([this, &seated = *seated] { on_followed(seated); });
   return seated;
 }
@@ -277,6 +279,11 @@ void ServedAdapter::on_time(Instant now) {
     server_->accept_again();
     watch_listener();
   }
+}
+
+void ServedAdapter::on_blamed(Duration took) {
+  seated_->adapter().count_offence(took);
+  if (parts_.offences != nullptr) parts_.offences->on_offence(port_.name(), took);
 }
 
 void ServedAdapter::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {

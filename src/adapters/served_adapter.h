@@ -23,7 +23,9 @@
 #include "adapters/adapter_fault.h"
 #include "adapters/keeping.h"
 #include "adapters/kept_record.h"
+#include "adapters/offence.h"
 #include "adapters/seated_adapter.h"
+#include "base/blame.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -58,8 +60,9 @@ struct AdapterSetup {
 struct ServingParts {
   shard::Loop& loop;
   const Clock& clock;
-  Reaper* reaper = nullptr;    // null: what it leaves behind is destroyed in place
-  Keeping* keeping = nullptr;  // null: it is not kept
+  Reaper* reaper = nullptr;             // null: what it leaves behind is destroyed in place
+  Keeping* keeping = nullptr;           // null: it is not kept
+  OffenceObserver* offences = nullptr;  // null: nobody is told
 
   // Both are called on the shard from inside the adapter, which must not be destroyed in the call.
   // A VMM has connected or has left, that is, the VM was powered on or off.
@@ -68,7 +71,7 @@ struct ServingParts {
   std::function<void(const verbs::Engine& engine)> on_engine_gone = [](const auto&) {};
 };
 
-class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
+class ServedAdapter final : private shard::FdHandler, private shard::Pollable, private Blame::Party {
  public:
   // `fabric_switch` and `parts` are borrowed and outlive this. `given`: what the daemon's previous process
   // left of this adapter; after start() the caller must pass it to take_back(). Null: it left nothing.
@@ -188,6 +191,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   void on_time(Instant now) override;
   Instant next_deadline() const override;
   bool polls() const override { return seated_->adapter().polls(); }
+  void on_blamed(Duration took) override;
   std::string what() const override { return "adapter " + port_.name(); }
   void move_home(device::LifeEvent event);
   // Stops injecting, if it does, and tells why.

@@ -151,6 +151,12 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   PciState pci_state(const std::optional<MsixTable>& table) const;
   std::uint32_t vectors_assigned() const { return interrupts_.assigned(); }
 
+  // It made a turn of its shard long by that much.
+  void count_offence(Duration took) {
+    ++counters_.offences;
+    counters_.offences_us += microseconds_of(took);
+  }
+
   AdapterInfo info() const;
   std::uint32_t mtu_bytes() const { return abi::mtu_bytes(identity_.limits.mtu); }  // the port's active MTU
 

@@ -71,6 +71,8 @@ struct Counters {
   std::uint64_t resets = 0;
   std::uint64_t connections = 0;
   std::uint64_t qp_failures = 0;  // QPs that failed without a command
+  std::uint64_t offences = 0;     // turns of a shard of this host that it made long
+  std::uint64_t offences_us = 0;  // for how long
 };
 
 }  // namespace pvrdma::device

@@ -219,12 +219,13 @@ void describe(Archive& archive, CommandErrors& errors) {
   archive.number("address_in_use", address_in_use);
 }
 
-// Without interrupts, which are counted where they are raised, and slow ones, which concern this host.
+// Without interrupts, which are counted where they are raised, and slow ones and offences, which concern this
+// host.
 template <typename Archive>
 void describe(Archive& archive, Counters& counters) {
   auto& [commands, command_errors, doorbells, interrupts, slow_interrupts, notifications, async_events,
          events_held_back, events_dropped, invalid_event_indices, bad_accesses, posted_register_writes,
-         shared_region_errors, resets, connections, qp_failures] = counters;
+         shared_region_errors, resets, connections, qp_failures, offences, offences_us] = counters;
   archive.number("commands", commands);
   describe(archive, command_errors);
   archive.number("doorbells", doorbells);

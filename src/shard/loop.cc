@@ -39,7 +39,8 @@ Loop::Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller>
       clock_(clock),
       poller_(std::move(poller)),
       mailbox_(std::move(mailbox)),
-      turn_watch_(config.shard) {}
+      blame_(clock),
+      turn_watch_(config.shard, clock, blame_) {}
 
 Loop::~Loop() {
   // The loop's own mailbox is the one allowed watch.
@@ -49,7 +50,7 @@ Loop::~Loop() {
 
 void Loop::run() {
   const Instant start = clock_.now();
-  begin_turn(start);
+  turn_watch_.begin(start);
   pace_.worked(start, start);
   Pace::Sleep wait;
   while (!stop_.load(std::memory_order_acquire)) {
@@ -80,7 +81,7 @@ void Loop::remove(Pollable& pollable) {
 }
 
 bool Loop::turn(Duration wait) {
-  begin_turn(clock_.now());
+  turn_watch_.begin(clock_.now());
   const Done done = work({wait, false});
   end_turn(clock_.now());
   return done.worked;
@@ -134,11 +135,7 @@ void Loop::note_cost(Duration cost) {
 void Loop::wake_up(Instant now) {
   asleep_ += now - turn_watch_.began();
   counters_.asleep_us = microseconds_of(asleep_);
-  begin_turn(now);
-}
-
-void Loop::begin_turn(Instant now) {
-  turn_watch_.begin(now, [this] { return clock_.thread_cpu(); });
+  turn_watch_.begin(now);
 }
 
 void Loop::end_turn(Instant now) {
@@ -147,15 +144,16 @@ void Loop::end_turn(Instant now) {
     among = true;
     return fmt::format("among {} with no more to do", pollables_.size());
   });
-  if (turn_watch_.end(now, [this] { return clock_.thread_cpu(); })) {
+  if (turn_watch_.end(now)) {
     if (among)
       // The slow Pollable is unknown. The next time it will be known.
       watched_closely_ = kTurnsWatchedClosely;
     counters_.long_turns = turn_watch_.long_turns();
     counters_.long_turns_us = turn_watch_.long_turns_us();
     counters_.long_turns_cpu_us = turn_watch_.long_turns_cpu_us();
+    counters_.long_turns_unblamed = turn_watch_.long_turns_unblamed();
   }
-  begin_turn(now);
+  turn_watch_.begin(now);
 }
 
 bool Loop::run_pollables(Instant now) {

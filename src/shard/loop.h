@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/blame.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/mailbox.h"
@@ -63,13 +64,14 @@ struct LoopConfig {
 
 struct LoopCounters {
   std::uint64_t turns = 0;
-  std::uint64_t sleeps = 0;             // turns that were ready to wait until an event or a deadline
-  std::uint64_t timed_looks = 0;        // turns whose wait was shortened because something polls
-  std::uint64_t asleep_us = 0;          // how long these turns waited
-  std::uint64_t tasks = 0;              // posted by other threads and run
-  std::uint64_t long_turns = 0;         // TurnWatch::kLongTurn or longer: everything else waited
-  std::uint64_t long_turns_us = 0;      // total length of the long turns
-  std::uint64_t long_turns_cpu_us = 0;  // of it the CPU time of the shard; in the rest, the shard waited
+  std::uint64_t sleeps = 0;               // turns that were ready to wait until an event or a deadline
+  std::uint64_t timed_looks = 0;          // turns whose wait was shortened because something polls
+  std::uint64_t asleep_us = 0;            // how long these turns waited
+  std::uint64_t tasks = 0;                // posted by other threads and run
+  std::uint64_t long_turns = 0;           // TurnWatch::kLongTurn or longer: everything else waited
+  std::uint64_t long_turns_us = 0;        // total length of the long turns
+  std::uint64_t long_turns_cpu_us = 0;    // of it the CPU time of the shard; in the rest, the shard waited
+  std::uint64_t long_turns_unblamed = 0;  // long turns for which no adapter was blamed
 };
 
 class Loop final : private FdHandler {
@@ -104,6 +106,9 @@ class Loop final : private FdHandler {
   // this way. So for a while, most turns that do not sleep only look at memory, as while something polls.
   void found_in_memory(Instant now) { memory_until_ = now + kMemoryAfterFound; }
 
+  // Who made turns long.
+  Blame& blame() { return blame_; }
+
   const LoopCounters& counters() const { return counters_; }
   // The CPU time of the shard's thread.
   Duration cpu_used() const { return clock_.thread_cpu(); }
@@ -124,7 +129,6 @@ class Loop final : private FdHandler {
   void note_cost(Duration cost);
   bool run_pollables(Instant now);
   void wake_up(Instant now);
-  void begin_turn(Instant now);
   void end_turn(Instant now);
   Pace::Sleep waiting_time(Instant now);
   void on_fd_ready(int fd, Readiness ready) override;  // the mailbox
@@ -139,6 +143,7 @@ class Loop final : private FdHandler {
   bool in_pollables_ = false;
   std::atomic<bool> stop_{false};
   LoopCounters counters_;
+  Blame blame_;
   TurnWatch turn_watch_;
   Duration asleep_{0};                 // how long turns have waited
   Instant last_asked_{};               // when a turn that did not sleep last asked the kernel

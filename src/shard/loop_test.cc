@@ -296,6 +296,48 @@ TEST_F(LongTurnTest, SaysInWhoseTurnItWas) {
   for (Scripted& pollable : pollables) loop_->remove(pollable);
 }
 
+// Adapter web1 calls adapter web2, which makes the turn long.
+TEST_F(LongTurnTest, SaysBecauseOfWhomAndBlamesNobodyForAMissingCore) {
+  class Guest final : public Blame::Party {
+   public:
+    using Party::Party;
+    void on_blamed(Duration took) override { blamed = took; }
+    std::string what() const override { return "adapter web2"; }
+    Duration blamed{0};
+  } web2(loop_->blame());
+  Scripted web1;
+  web1.name = "adapter web1";
+  std::function<void()> work = [&] { clock_.sleep(30ms); };
+  web1.on_run = [&](Instant) {
+    const Blame::Piece piece(loop_->blame(), &web2);
+    work();
+    return true;
+  };
+  loop_->add(web1);
+  EXPECT_THAT(turn(), HasSubstr("30.0 ms of them in the turn of adapter web1")) << "nobody has looked yet";
+  EXPECT_THAT(turn(), HasSubstr("30.0 ms of them because of adapter web2"));
+  EXPECT_EQ(std::exchange(web2.blamed, 0ms), 30ms);
+  work = [&] {
+    clock_.sleep(30ms);
+    clock_.wait_for_core(15ms);
+  };
+  EXPECT_THAT(turn(), HasSubstr("waited 45.0 ms for one turn, 30.0 ms of them because of adapter web2"));
+  work = [&] { clock_.work(31ms); };
+  EXPECT_THAT(turn(), HasSubstr("31.0 ms of them because of adapter web2"));
+  EXPECT_EQ(std::exchange(web2.blamed, 0ms), 31ms);
+  work = [&] {
+    clock_.sleep(1ms);
+    clock_.wait_for_core(40ms);
+  };
+  EXPECT_THAT(turn(), HasSubstr("41.0 ms of them in the turn of adapter web1"));
+  work = [&] { clock_.advance(40ms); };  // this virtual machine had no core
+  EXPECT_THAT(turn(), HasSubstr("40.0 ms of them in the turn of adapter web1"));
+  EXPECT_EQ(web2.blamed, 0ms);
+  EXPECT_EQ(loop_->counters().long_turns, 6U);
+  EXPECT_EQ(loop_->counters().long_turns_unblamed, 3U);
+  loop_->remove(web1);
+}
+
 TEST_F(LongTurnTest, TellsWorkFromWaiting) {
   Scripted pollable;
   pollable.name = "adapter web1";

@@ -11,10 +11,24 @@ double milliseconds(Duration time) {
   return static_cast<double>(time.count()) / 1e6;
 }
 
+// How long the thread may have waited for a core. One that has not slept either ran or waited: for a core of
+// this machine, or where this machine is virtual, for one of its host, which the kernel does not count.
+Duration idle_in(Duration turn, const ThreadTimes& before, const ThreadTimes& after) {
+  return after.sleeps == before.sleeps ? turn - (after.ran - before.ran) : after.waited - before.waited;
+}
+
 }  // namespace
 
-void TurnWatch::report(Instant now, Duration cpu) {
+void TurnWatch::report(Instant now) {
   const Duration turn = now - began_;
+  const ThreadTimes after = times();
+  const Duration cpu = std::clamp(after.ran - times_.ran, Duration{0}, turn);
+  const Blame::Blamed worst = blame_.end_long_turn(now, idle_in(turn, times_, after));
+  if (worst.party != nullptr) {
+    name_longest(worst.took, [&] { return "because of " + worst.party->what(); });
+  } else {
+    ++long_turns_unblamed_;
+  }
   ++long_turns_;
   long_turns_us_ += microseconds_of(turn);
   long_turns_cpu_us_ += microseconds_of(cpu);

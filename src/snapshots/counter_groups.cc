@@ -67,6 +67,8 @@ constexpr Named<device::Counters> kDevice[] = {
     {"resets", &device::Counters::resets},
     {"connections", &device::Counters::connections},
     {"qp_failures", &device::Counters::qp_failures},
+    {"offences", &device::Counters::offences},
+    {"offences_us", &device::Counters::offences_us},
 };
 static_assert(sizeof(kDevice) / sizeof(kDevice[0]) * sizeof(std::uint64_t) + sizeof(device::CommandErrors) ==
                   sizeof(device::Counters),
@@ -179,6 +181,7 @@ constexpr Named<shard::LoopCounters> kShard[] = {
     {"long_turns", &shard::LoopCounters::long_turns},
     {"long_turns_us", &shard::LoopCounters::long_turns_us},
     {"long_turns_cpu_us", &shard::LoopCounters::long_turns_cpu_us},
+    {"long_turns_unblamed", &shard::LoopCounters::long_turns_unblamed},
 };
 static_assert(sizeof(kShard) / sizeof(kShard[0]) * sizeof(std::uint64_t) == sizeof(shard::LoopCounters),
               "a counter has no name");

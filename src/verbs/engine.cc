@@ -193,6 +193,24 @@ QueuePair* Engine::Impl::by_qpn(Qpn qpn) const {
 }
 
 void Engine::on_request(const Request& request, Payload& payload, Instant now) {
+  if (is_timed()) [[unlikely]]
+    return take_timed(request, payload, now);
+  take(request, payload, now);
+}
+
+void Engine::on_response(const Response& response, Payload& payload, Instant now) {
+  if (is_timed()) [[unlikely]]
+    return take_timed(response, payload, now);
+  take(response, payload, now);
+}
+
+void Engine::on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
+  if (is_timed()) [[unlikely]]
+    return take_timed(datagram, payload, now);
+  take(datagram, payload, now);
+}
+
+void Engine::take(const Request& request, Payload& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(request.to.qpn);
   if (qp == nullptr || qp->identity.type != abi::QpType::kRc) {
     ++counters_.dropped_unknown_qp;
@@ -209,7 +227,7 @@ void Engine::on_early_request(const Request& request) {
   if (qp != nullptr && !qp->is_datagram()) Responder::on_early(*qp, request);
 }
 
-void Engine::on_response(const Response& response, Payload& payload, Instant now) {
+void Engine::take(const Response& response, Payload& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(response.to.qpn);
   if (qp == nullptr || qp->identity.type != abi::QpType::kRc || !qp->is_between(response.from, response.to)) {
     ++counters_.dropped_unknown_qp;
@@ -220,7 +238,7 @@ void Engine::on_response(const Response& response, Payload& payload, Instant now
   impl_->requester.on_response(*qp, response, payload, now);
 }
 
-void Engine::on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
+void Engine::take(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(datagram.to.qpn);
   if (qp == nullptr || !qp->is_datagram()) {
     ++counters_.dropped_unknown_qp;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "abi/commands.h"
+#include "base/blame.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "guestmem/address_space.h"
@@ -105,6 +106,9 @@ class Engine {
 
   // What the adapter takes from its host; the one that the constructor got.
   Account& account() const;
+
+  // Whose work it is to take messages of peers. Borrowed; null (at first): nobody's.
+  void belong_to(Blame::Party* party) { party_ = party; }
 
   // Destroys every object and unbinds every GID, as if the engine were new; counters stay. For CTL RESET and
   // VM reset. Like destroy_context() it is cheap however many objects there are: run() gives their memory
@@ -262,6 +266,15 @@ class Engine {
  private:
   struct Impl;
 
+  bool is_timed() const { return party_ != nullptr && party_->blame().is_watching(); }
+  // Do the work of on_request(), on_response() and on_datagram().
+  void take(const Request& request, Payload& payload, Instant now);
+  void take(const Response& response, Payload& payload, Instant now);
+  void take(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
+  template <typename Message>
+  void take_timed(const Message& message, Payload& payload, Instant now);
+  void take_timed(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
+
   void load_into(Impl& fresh, state::Reader& reader, Counters& counters, Instant now);
 
   Outcome<CqHandle> make_cq(const CreateCq& request);
@@ -291,6 +304,7 @@ class Engine {
   Counters counters_;
   GidTable gids_;
   std::unique_ptr<Impl> impl_;
+  Blame::Party* party_ = nullptr;
   std::vector<std::unique_ptr<Impl>> graveyard_;  // tables that reset() has replaced
   bool has_dead_ = false;  // there are destroyed objects in graveyard_ or removed from impl_
 };

@@ -40,7 +40,7 @@ constexpr bool is_once(state::RecordKind kind) {
 
 void Engine::save(state::Writer& writer, Instant now) const {
   // Destroyed objects are not saved. Each turn begins a new share.
-  const auto& [counters, gids, impl_pointer, graveyard, has_dead] = *this;
+  const auto& [counters, gids, impl_pointer, party, graveyard, has_dead] = *this;
   auto& [limits, rules, memory, events, counted, account, contexts, pds, mrs, cqs, srqs, qps, qpn_generations,
          ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, loans, services,
          completions, requester, responder, datagrams] = *impl_pointer;

@@ -29,6 +29,9 @@ class Payload {
   // written. The caller then acts as if the message had never arrived.
   [[nodiscard]] virtual bool copy_to(const guestmem::SpanList& target) = 0;
 
+  // Touches each page of guest memory of this shard's adapters from which copy_to() would copy.
+  virtual void touch() const {}
+
   // Like copy_to(), for a request or a read answer whose bytes may arrive later. Until then the path may
   // write to `target`, just as it may read a lent source (path.h).
   [[nodiscard]] virtual Placed place(const guestmem::SpanList& target) {
@@ -52,6 +55,9 @@ class SpanPayload final : public Payload {
   bool copy_to(const guestmem::SpanList& target) override {
     if (spans_ != nullptr) guestmem::copy(target, *spans_, target.bytes());
     return true;
+  }
+  void touch() const override {
+    if (spans_ != nullptr) guestmem::touch_for_reading(*spans_);
   }
 
  private:

@@ -66,6 +66,11 @@ class ServedHost {
     return answer.get();
   }
 
+  // Of the shard that has the adapter.
+  shard::LoopCounters loop_counters(std::uint32_t index) {
+    return on_shard(index,
+                    [&loop = *shard_of(index).loop](adapters::ServedAdapter&) { return loop.counters(); });
+  }
   device::AdapterInfo info(std::uint32_t index) {
     return on_shard(index, [](adapters::ServedAdapter& service) { return service.adapter().info(); });
   }

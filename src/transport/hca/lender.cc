@@ -45,7 +45,7 @@ class Lender::Fetched final : public verbs::Payload {
   bool copy_to(const guestmem::SpanList& /*target*/) override { return false; }
   verbs::Placed place(const guestmem::SpanList& target) override {
     if (!is_back()) return lender_.fetch(bulk_, number_, *runs_, target);
-    touch(target);
+    hca::touch(target);
     return verbs::Placed::kDone;
   }
   bool is_back() const override { return runs_ == nullptr; }

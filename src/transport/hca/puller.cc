@@ -24,7 +24,7 @@ class Puller::Fetched final : public verbs::Payload {
   bool copy_to(const guestmem::SpanList& /*target*/) override { return false; }
   verbs::Placed place(const guestmem::SpanList& target) override {
     if (!is_back()) return puller_.fetch(held_, target);
-    touch(target);
+    hca::touch(target);
     return verbs::Placed::kDone;
   }
   bool is_back() const override { return held_.progress == Progress::kBack; }
