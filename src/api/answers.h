@@ -303,6 +303,9 @@ inline constexpr auto kObject<snapshots::AdapterSnapshot> = record(
     field("tx_bytes", &snapshots::AdapterSnapshot::tx_bytes),
     field("rx_messages", &snapshots::AdapterSnapshot::rx_messages),
     field("rx_bytes", &snapshots::AdapterSnapshot::rx_bytes),
+    field("offences", &snapshots::AdapterSnapshot::offences)
+        .noted(R"("description": "Turns of its shard that it held up for 20 ms or longer")"),
+    field("offences_us", &snapshots::AdapterSnapshot::offences_us),
     field("gids", &snapshots::AdapterSnapshot::gids),
     field("objects", &snapshots::AdapterSnapshot::objects, api::CountersRule{}),
     field("budgets", &snapshots::AdapterSnapshot::budgets, api::BudgetsRule{}),

@@ -74,6 +74,10 @@ std::string adapter_text(const Json& adapter) {
                                    number_at(adapter, "tx_bytes")));
   properties.add("RX", fmt::format("{} messages, {} bytes", number_at(adapter, "rx_messages"),
                                    number_at(adapter, "rx_bytes")));
+  // A daemon of an earlier version does not count them.
+  if (const auto offences = adapter.value("offences", std::uint64_t{0}); offences != 0)
+    properties.add("Held Up Its Shard",
+                   fmt::format("{} times, {} ms", offences, number_at(adapter, "offences_us") / 1000));
   for (const auto& [path, use] : adapter.at("paths").items()) {
     properties.add(fmt::format("Path {}", path),
                    fmt::format("{} messages, {} bytes sent", number_at(use, "messages"),

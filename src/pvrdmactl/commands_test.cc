@@ -342,6 +342,12 @@ TEST(AdapterCommands, ShowWhyADriverCannotWork) {
                   .starts_with("VM-01\n   State: active\n   Trouble: the VMM shares no memory\n   MAC: "));
 }
 
+TEST(AdapterCommands, ShowHowOftenAnAdapterHeldUpItsShard) {
+  const std::string held_up = R"({"offences":3,"offences_us":480512,)" + std::string(kAdapter).substr(1);
+  EXPECT_NE(shown("adapter get VM-01", held_up).find("\n   Held Up Its Shard: 3 times, 480 ms\n"),
+            std::string::npos);
+}
+
 TEST(AdapterCommands, ShowOneAdapter) {
   EXPECT_EQ(shown("adapter get VM-01", kAdapter),
             "VM-01\n"

@@ -183,6 +183,8 @@ AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.tx_bytes = info.verbs_counters.tx_bytes;
   adapter.rx_messages = info.verbs_counters.rx_messages;
   adapter.rx_bytes = info.verbs_counters.rx_bytes;
+  adapter.offences = info.device_counters.offences;
+  adapter.offences_us = info.device_counters.offences_us;
   for (std::size_t i = 0; i < info.gids.size(); ++i) {
     const device::GidInfo& gid = info.gids[i];
     adapter.gids.push_back({gid.index, gid.gid.to_string(), to_text(gid.roce), copy.gids_lost_to[i]});

@@ -75,6 +75,8 @@ struct AdapterSnapshot {
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;
   std::uint64_t rx_bytes = 0;
+  std::uint64_t offences = 0;  // turns of its shard that it held up
+  std::uint64_t offences_us = 0;
   std::vector<GidSnapshot> gids;
   std::vector<Gauge> objects;  // contexts, PDs, MRs ...
   std::vector<BudgetUse> budgets;
