@@ -22,6 +22,7 @@ struct Delivery {
   transport::HostId host{};
   transport::SegmentId segment{};
   transport::ShardNumber shard{};
+  bool copies = false;
   friend bool operator==(const Delivery&, const Delivery&) = default;
 };
 
@@ -38,7 +39,7 @@ class RecordingTransport final : public transport::Transport {
   }
   bool send_datagram(const transport::Place& place, const verbs::Datagram&, const guestmem::SpanList& payload,
                      transport::Traffic& traffic, Instant) override {
-    record({place.engine, ' ', place.host, place.segment, place.shard}, 'd', traffic, payload);
+    record({place.engine, ' ', place.host, place.segment, place.shard, place.copies}, 'd', traffic, payload);
     return !busy;
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
@@ -62,7 +63,7 @@ class RecordingTransport final : public transport::Transport {
    public:
     Recorder(RecordingTransport& transport, const transport::Place& place, transport::Traffic& traffic)
         : transport_(transport),
-          to_{place.engine, ' ', place.host, place.segment, place.shard},
+          to_{place.engine, ' ', place.host, place.segment, place.shard, place.copies},
           traffic_(traffic) {}
     std::uint32_t room(std::uint32_t wanted, Instant) override { return transport_.busy ? 0 : wanted; }
     void send_request(const verbs::Request&, const guestmem::SpanList& payload, Instant) override {

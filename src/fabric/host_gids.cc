@@ -35,9 +35,9 @@ HostGids::Holder holder_in(std::uint64_t state, std::uint64_t place) {
 
 }  // namespace
 
-HostGids::HostGids(std::uint32_t shards)
-    : shards_(shards), secret_(make_secret()), sets_(std::make_unique<Set[]>(kSets)) {
-  PVRDMA_CHECK(shards >= 1 && shards <= kShardsMax, "the configuration allows no other number");
+HostGids::HostGids(std::uint32_t shards, std::optional<transport::ShardNumber> ward)
+    : shards_(shards), ward_(ward), secret_(make_secret()), sets_(std::make_unique<Set[]>(kSets)) {
+  PVRDMA_CHECK(shards >= 1 && shards <= kShardsWithWardMax, "the configuration allows no other number");
 }
 
 HostGids::Key::Key(transport::SegmentId id, const verbs::Gid& gid)

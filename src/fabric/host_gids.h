@@ -61,13 +61,19 @@ class HostGids {
   static constexpr std::uint32_t kSets = 2048;  // 1 MiB; a hundred adapters with 64 GIDs each fill a fifth
   static constexpr std::uint32_t kWays = 16;
 
-  // `shards`: how many this host has, at most kShardsMax.
-  explicit HostGids(std::uint32_t shards);
+  // `shards`: how many this host has with its ward, at most kShardsWithWardMax. `ward`: empty: it has no
+  // ward.
+  explicit HostGids(std::uint32_t shards, std::optional<transport::ShardNumber> ward = {});
   HostGids(const HostGids&) = delete;
   HostGids& operator=(const HostGids&) = delete;
 
   // Any thread. One shard has nothing to look up: its switches know all GIDs of the host.
   bool has_siblings() const { return shards_ > 1; }
+  // Whether adapters of these two shards lend each other no memory. The kernel may let a thread sleep that
+  // touches the memory of an adapter in the ward, so no other thread touches it. Any thread.
+  bool only_copy(transport::ShardNumber one, transport::ShardNumber other) const {
+    return one != other && (one == ward_ || other == ward_);
+  }
 
   // Called on a shard that has something to tell the others: the port works again, so its peers on the other
   // shards send again what they sent to it meanwhile. `tell` must not block. Set before the shards run.
@@ -148,6 +154,7 @@ class HostGids {
   Bucket* bucket_of(transport::SegmentId segment, const verbs::Gid& gid, PortNumber port);
 
   const std::uint32_t shards_;
+  const std::optional<transport::ShardNumber> ward_;
   const std::uint64_t secret_;
   Tell tell_;
   const std::unique_ptr<Set[]> sets_;

@@ -306,5 +306,29 @@ TEST_F(TwoFabrics, SendNothingToAPortThatHasLostTheGid) {
   EXPECT_TRUE(path_from_a_.send_request(a_.port, gid(1), gid(2)));
 }
 
+// The kernel may let a thread sleep that touches the memory of an adapter in the ward.
+TEST(AHostWithAWard, LendsNoMemoryBetweenTheWardAndOtherShards) {
+  constexpr ShardNumber kWard{2};
+  EXPECT_FALSE(HostGids(2).only_copy(kFirst, kSecond));
+  test::ManualClock clock;
+  HostGids host(3, kWard);
+  const auto sent = [&](ShardNumber from, ShardNumber to) {
+    RecordingTransport local{PathKind::kLocal};
+    Fabric sender(clock, host, from);
+    Fabric receiver(clock, host, to);
+    sender.use(local);
+    Node a("VM-A", sender.segment(kHere));
+    Node b("VM-B", receiver.segment(kHere));
+    End path;
+    EXPECT_TRUE(a.port.bind_gid(gid(1)) && b.port.bind_gid(gid(2)));
+    EXPECT_TRUE(path.send_request(a.port, gid(1), gid(2)));
+    return local.deliveries.at(0);
+  };
+  EXPECT_TRUE(sent(kFirst, kWard).copies);
+  EXPECT_TRUE(sent(kWard, kFirst).copies);
+  EXPECT_FALSE(sent(kFirst, kSecond).copies);
+  EXPECT_FALSE(host.only_copy(kWard, kWard)) << "within the ward the thread is the same";
+}
+
 }  // namespace
 }  // namespace pvrdma::fabric

@@ -316,7 +316,10 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
       if (sibling->reach != HostGids::Reach::kWorks) return nowhere(why_dropped(sibling->reach));
       transport::Transport* const local = transports_.find(PathKind::kLocal);
       if (local == nullptr) return nowhere(DropReason::kNoPath);
-      return {local, {.segment = segment_, .shard = sibling->shard}, {}};
+      return {
+          local,
+          {.segment = segment_, .shard = sibling->shard, .copies = host_.only_copy(shard_, sibling->shard)},
+          {}};
     }
     const auto remote = remote_.find(gid);
     // Lost on another shard: the news of the other host are not here yet.

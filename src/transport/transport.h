@@ -78,7 +78,9 @@ struct Place {
   ShardNumber shard;                // for kLocal, if `engine` is null
   verbs::Engine* sender = nullptr;  // borrowed
   Mac sender_mac{};
-  bool copies = false;  // whoever wraps the path does not lend: the path grants what it can copy at once
+  // No memory is lent: the path grants what it can copy at once. A decorator wraps it, or it begins or ends
+  // in the ward.
+  bool copies = false;
 };
 
 // A VM on this host and a VM on another one, named by the GIDs that they use.

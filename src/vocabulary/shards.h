@@ -6,5 +6,6 @@
 namespace pvrdma {
 
 inline constexpr std::uint32_t kShardsMax = 16;
+inline constexpr std::uint32_t kShardsWithWardMax = kShardsMax + 1;
 
 }  // namespace pvrdma

@@ -2,6 +2,7 @@
 // between their threads, and what one of them ends is over for the other one.
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <random>
 
 #include "adapters/peer_shards.h"
@@ -15,8 +16,8 @@ constexpr std::uint32_t kShards = 2;
 
 class OnTwoShards : public RcTest {
  protected:
-  explicit OnTwoShards(const ConnectOptions& connection = {})
-      : RcTest({.buffer_bytes = 4 << 20}, connection, {.shards = kShards}) {}
+  explicit OnTwoShards(const ConnectOptions& connection = {}, bool ward = false)
+      : RcTest({.buffer_bytes = 4 << 20}, connection, {.shards = kShards, .ward = ward}) {}
 
   std::uint64_t load(const RcEndpoint& end, std::size_t offset) const {
     std::uint64_t value = 0;
@@ -221,6 +222,78 @@ TEST_F(OnTwoShards, read_no_memory_of_a_qp_that_has_ended) {
     must(a_->qp->to_reset());
     must(connect(*a_, *b_));
   }
+}
+
+// Adapter b_ is in the ward, whose thread sleeps for as long as a test wants: as if the kernel let it sleep
+// because of the memory of b_.
+class BesideTheWard : public OnTwoShards {
+ protected:
+  BesideTheWard() : OnTwoShards({}, true) {}
+  void TearDown() override {
+    wake();
+    OnTwoShards::TearDown();
+  }
+  void sleep() {
+    std::promise<void> asleep;
+    ward_ = std::async(std::launch::async, [this, &asleep] {
+      host_.on_shard(1, [this, &asleep](adapters::ServedAdapter&) {
+        asleep.set_value();
+        wakes_.get_future().wait();
+      });
+    });
+    asleep.get_future().wait();
+  }
+  void wake() {
+    if (!ward_.valid()) return;
+    wakes_.set_value();
+    ward_.get();
+  }
+
+ private:
+  std::promise<void> wakes_;
+  std::future<void> ward_;
+};
+
+TEST_F(BesideTheWard, exchange_messages_of_all_sizes_with_it) {
+  std::uint8_t seed = 1;
+  for (const std::uint32_t size : kSizes) {
+    SCOPED_TRACE(size);
+    a_->fill(11, size, seed);
+    const Sge sge = a_->sge(11, size);
+    EXPECT_EQ(execute(wr::write(seed, one(sge), b_->remote(777))).status, Status::kSuccess);
+    EXPECT_TRUE(b_->holds(777, size, seed++));
+    b_->fill(777, size, seed);
+    EXPECT_EQ(execute(wr::read(seed, one(sge), b_->remote(777))).status, Status::kSuccess);
+    EXPECT_TRUE(a_->holds(11, size, seed++));
+  }
+  EXPECT_EQ(counters(0).timeouts + counters(1).timeouts, 0U) << "nothing was lost";
+}
+
+TEST_F(BesideTheWard, wait_for_nothing_while_it_sleeps) {
+  RcEndpoint near(device(0), gid_of(0), endpoint_);
+  RcEndpoint other(device(0), gid_of(0), endpoint_);
+  must(connect(near, other, connection_));
+  sleep();
+  const std::uint32_t at_once = 32;  // more than the ring takes
+  const Sge large = a_->sge(0, 1 << 20);
+  for (std::uint32_t i = 0; i < at_once; ++i)
+    ASSERT_TRUE(a_->qp->post_send(wr::write(i, one(large), b_->remote())).ok());
+  for (std::uint8_t round = 1; round < 20; ++round) {
+    near.fill(0, 100'000, round);
+    const Sge sge = near.sge(0, 100'000);
+    ASSERT_TRUE(near.qp->post_send(wr::write(round, one(sge), other.remote())).ok());
+    ASSERT_EQ(await_one(*near.send_cq).status, Status::kSuccess);
+    ASSERT_TRUE(other.holds(0, 100'000, round));
+  }
+  must(a_->qp->to_reset());  // takes back what lies in the ring
+  EXPECT_TRUE(is_empty(*a_->send_cq)) << "the ward has executed nothing";
+  wake();
+  must(b_->qp->to_reset());
+  must(connect(*a_, *b_));
+  a_->fill(0, 5000, 99);
+  const Sge sge = a_->sge(0, 5000);
+  EXPECT_EQ(execute(wr::write(1, one(sge), b_->remote())).status, Status::kSuccess);
+  EXPECT_TRUE(b_->holds(0, 5000, 99));
 }
 
 }  // namespace

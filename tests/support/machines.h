@@ -36,6 +36,7 @@ struct MachineOptions {
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   bool kept = false;         // ServedHost keeps it for another process
   std::uint32_t shards = 1;  // of ServedHost: adapter i is on shard i modulo `shards`
+  bool ward = false;         // the last of them is the ward
   NetworkMtu mtu = kNetworkMtuDefault;
   bool may_reach_natives = false;  // if the segment's rule allows it
   std::optional<verbs::Limits> limits;

@@ -30,7 +30,10 @@ ServedHost::ServedHost(const TestbenchOptions& options)
     : options_(options),
       reaper_(must(Reaper::create())),
       directory_(make_directory()),
-      gids_(options.shards),
+      gids_(options.shards,
+            options.ward
+                ? std::optional(transport::ShardNumber(static_cast<std::uint16_t>(options.shards - 1)))
+                : std::nullopt),
       rings_(must(transport::siblings::HostRings::create(options.shards))) {
   for (std::uint16_t i = 0; i < options.shards; ++i) add_shard(transport::ShardNumber(i));
   gids_.set_tell(
