@@ -162,7 +162,7 @@ bool Keeper::collect_and_store() {
   std::set<std::string> all = not_taken_back();  // asked first: one that is taken back later is seen twice
   const auto collected = shards_->ask_all(
       [this](std::size_t shard) { return collect((*shards_)[shard].adapters, Adapter::Objects::kLost); },
-      "recording the kept adapters", kPatience);
+      "recording the kept adapters", {kPatience, kPatience});
   bool is_complete = true;
   for (const auto& of_shard : collected) {
     if (!of_shard) {

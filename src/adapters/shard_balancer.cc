@@ -39,8 +39,8 @@ void ShardBalancer::run(const std::stop_token& stop) {
 }
 
 std::vector<ShardLoad> ShardBalancer::measure() {
-  auto answers =
-      shards_.ask_all([this](std::size_t shard) { return look_at(shards_[shard], clock_); }, "its load");
+  auto answers = shards_.ask_all_but_ward(
+      [this](std::size_t shard) { return look_at(shards_[shard], clock_); }, "its load");
   std::vector<ShardSample> seen;
   for (auto& answer : answers) {
     if (answer) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/events.h"
 #include "base/log.h"
 
 namespace pvrdma::adapters {
@@ -70,6 +71,11 @@ Result<Placed> move(const Shard& from, const Shard& to, const std::string& adapt
   return Placed{.pause = Instant::now() - moving->stopped_at};
 }
 
+std::string text_of(const std::string& adapter, const Placed& placed) {
+  return fmt::format("adapter {}: moved from shard {} to shard {}, in {} us", adapter, placed.from, placed.to,
+                     microseconds_of(placed.pause));
+}
+
 }  // namespace
 
 Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t shard) {
@@ -88,11 +94,13 @@ Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t s
   }
   if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
   const Shards::Standstill standstill(shards_);
-  auto placed = go(standstill, adapter, shard, "");
-  if (placed)
+  auto placed = go(standstill, adapter, shard);
+  if (placed) {
     chosen_.insert(adapter);
-  else if (placed.error().kind != ErrorKind::kNotFound)
+    if (placed->from != placed->to) log::info("{}", text_of(adapter, *placed));
+  } else if (placed.error().kind != ErrorKind::kNotFound) {
     log::warn("adapter {}: does not move to shard {}: {}", adapter, shard, placed.error().message);
+  }
   return placed;
 }
 
@@ -103,19 +111,35 @@ Result<Placed> ShardPlacement::relieve(const Relief& relief) {
     if (chosen_.contains(relief.adapter))
       return fail(ErrorKind::kConflict,
                   fmt::format("adapter {} stays on its shard, which an operator has chosen", relief.adapter));
-    return go(standstill, relief.adapter, relief.to, ": " + reason_of(relief));
+    if (const auto from = standstill.shard_of(relief.adapter); from && *from == shards_.ward())
+      return fail(ErrorKind::kConflict, fmt::format("adapter {} stays in the ward", relief.adapter));
+    return go(standstill, relief.adapter, relief.to);
   };
   auto placed = try_it();
-  if (placed)
+  if (placed) {
     ++own_moves_;
-  else
+    log::info("{}: {}", text_of(relief.adapter, *placed), reason_of(relief));
+  } else {
     log::debug("adapter {}: does not move to shard {}: {}", relief.adapter, relief.to,
                placed.error().message);
+  }
+  return placed;
+}
+
+Result<Placed> ShardPlacement::put_into_ward(const std::string& adapter, std::string_view why) {
+  if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
+  const Shards::Standstill standstill(shards_);
+  auto placed = go(standstill, adapter, shards_.ward().value());
+  if (!placed || placed->from == placed->to) return placed;
+  ++ward_moves_;
+  events::tell(log::Level::kWarn,
+               {.type = events::Type::kShard, .kind = events::Kind::kVm, .object = adapter},
+               "{}: that is the ward: {}", text_of(adapter, *placed), why);
   return placed;
 }
 
 Result<Placed> ShardPlacement::go(const Shards::Standstill& standstill, const std::string& adapter,
-                                  std::uint32_t shard, std::string_view why) {
+                                  std::uint32_t shard) {
   const auto from = standstill.shard_of(adapter);
   if (!from) return Failure(from.error());
   const auto number = static_cast<std::uint32_t>(*from);
@@ -125,8 +149,6 @@ Result<Placed> ShardPlacement::go(const Shards::Standstill& standstill, const st
   placed->from = number;
   placed->to = shard;
   ++moves_;
-  log::info("adapter {}: moved from shard {} to shard {}, in {} us{}", adapter, number, shard,
-            microseconds_of(placed->pause), why);
   return placed;
 }
 

@@ -11,7 +11,8 @@
 // If the second step fails, or the third cannot be asked for in time, then the old shard lets its adapter go
 // on. The fourth step cannot fail, and is asked for until it is done.
 //
-// An operator's place() chooses the shard: the daemon itself leaves the adapter there as long as it runs.
+// An operator's place() chooses the shard: the daemon itself leaves the adapter there as long as it runs,
+// unless the adapter delays others.
 //
 // Thread: any but a shard's.
 #pragma once
@@ -42,23 +43,27 @@ class ShardPlacement final : public Placement {
   Result<Placed> place(const std::string& adapter, std::uint32_t shard) override;
   // A move by the daemon itself. As place(); also kConflict: an operator has chosen the adapter's shard.
   Result<Placed> relieve(const Relief& relief);
+  // The daemon moves an adapter to the ward, which the host has, whoever has chosen the adapter's shard.
+  // `why` ends the sentence about it. As place().
+  Result<Placed> put_into_ward(const std::string& adapter, std::string_view why);
 
   struct Counts {
     std::uint64_t moves = 0;
-    std::uint64_t own_moves = 0;  // of them by relieve()
+    std::uint64_t own_moves = 0;   // of them by relieve()
+    std::uint64_t ward_moves = 0;  // of them by put_into_ward()
   };
-  Counts counts() const { return {moves_, own_moves_}; }
+  Counts counts() const { return {moves_, own_moves_, ward_moves_}; }
 
  private:
-  // `why` ends the log's line on the move.
-  Result<Placed> go(const Shards::Standstill& standstill, const std::string& adapter, std::uint32_t shard,
-                    std::string_view why);
+  // Whoever calls it says why.
+  Result<Placed> go(const Shards::Standstill& standstill, const std::string& adapter, std::uint32_t shard);
 
   const Shards& shards_;
   const CheckIdle check_idle_;
   std::set<std::string> chosen_;  // adapters whose shard an operator has chosen; used in a Standstill
   std::atomic<std::uint64_t> moves_ = 0;
   std::atomic<std::uint64_t> own_moves_ = 0;
+  std::atomic<std::uint64_t> ward_moves_ = 0;
 };
 
 }  // namespace pvrdma::adapters

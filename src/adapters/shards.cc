@@ -1,5 +1,8 @@
 #include "adapters/shards.h"
 
+#include <algorithm>
+#include <fmt/core.h>
+
 #include "base/check.h"
 
 namespace pvrdma::adapters {
@@ -7,6 +10,10 @@ namespace pvrdma::adapters {
 Shards::Shards(std::vector<Shard> shards) : shards_(std::move(shards)) {
   PVRDMA_CHECK(!shards_.empty(), "a host has a shard");
   for (const Shard& each : shards_) loops_.push_back(&each.loop);
+}
+
+std::string Shards::name_of(std::size_t index) const {
+  return fmt::format("shard {}{}", index, index == ward() ? ", the ward" : "");
 }
 
 std::shared_lock<std::shared_mutex> Shards::share() const {
@@ -23,16 +30,20 @@ Result<Shards::Serving> Shards::of(const std::string& adapter) const {
 
 Result<std::size_t> Shards::find(const std::string& adapter) const {
   if (shards_.size() == 1) return 0;
-  const auto answers = shard::ask_all(
-      loops_, kShardPatience,
-      [this, adapter](std::size_t index) { return shards_[index].adapters.find(adapter) != nullptr; },
-      "looking for an adapter");
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i] && *answers[i]) return i;
+  const Instant until = Instant::now() + kShardPatience;
+  std::vector<shard::Asked<bool>> asked;
+  asked.reserve(shards_.size());
+  for (const Shard& each : shards_)
+    asked.emplace_back(
+        each.loop, [&set = each.adapters, adapter] { return set.find(adapter) != nullptr; },
+        "looking for an adapter");
+  std::optional<Error> unknown;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto has_it = asked[i].wait(std::max<Duration>(until - Instant::now(), Duration{}));
+    if (has_it && *has_it) return i;
+    if (!has_it && !unknown) unknown = Error(has_it.error()).in(name_of(i));
   }
-  for (const auto& answer : answers) {
-    if (!answer) return Failure(answer.error());
-  }
+  if (unknown) return Failure(*std::move(unknown));
   return Failure(no_such("adapter", adapter, "adapter"));
 }
 

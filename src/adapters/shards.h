@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -30,6 +31,12 @@ namespace pvrdma::adapters {
 
 inline constexpr Duration kShardPatience = std::chrono::seconds(2);
 
+// How long a question to all shards may wait.
+struct Patience {
+  Duration shards = kShardPatience;
+  Duration ward = kShardPatience;
+};
+
 // One shard. All are borrowed. All but the loop are used on the shard only, except the fabric's transports,
 // which other threads may read, because they do not change.
 struct Shard {
@@ -38,6 +45,7 @@ struct Shard {
   fabric::Fabric& fabric;
   transport::Roce* roce = nullptr;          // null: no links to native endpoints
   transport::Siblings* siblings = nullptr;  // null: the host has no other shard
+  bool is_ward = false;                     // only the last one may be
 
   // Runs `work` on the shard and returns what it returns, a Result. `work` takes the ServedAdapter&. Further
   // errors: kNotFound: the shard has no such adapter; those of shard::ask().
@@ -81,8 +89,9 @@ class Shards {
     std::shared_lock<std::shared_mutex> stays_;
     const Shard* shard_;
   };
-  // The shard that serves the adapter. Asks them all if there are several. A single shard is not asked, so
-  // whoever asks it next learns whether it has the adapter. Errors: kNotFound; those of shard::ask().
+  // The shard that serves the adapter. Asks them all if there are several, and does not wait for those after
+  // the one that has it. A single shard is not asked, so whoever asks it next learns whether it has the
+  // adapter. Errors: kNotFound; those of shard::ask().
   Result<Serving> of(const std::string& adapter) const;
 
   // As Shard::on(), on the shard that serves the adapter.
@@ -94,11 +103,31 @@ class Shards {
     return (*shard)->on(adapter, std::move(work), what);
   }
 
+  // The ward's index, the last one; empty: the host has no ward. The thread of the ward may sleep for
+  // seconds, because of its adapters' memory.
+  std::optional<std::uint32_t> ward() const {
+    return shards_.back().is_ward ? std::optional(static_cast<std::uint32_t>(count() - 1)) : std::nullopt;
+  }
+
+  // For messages: "shard 1", "shard 2, the ward".
+  std::string name_of(std::size_t index) const;
+
   // As shard::ask_all(): `question` takes the shard's index.
   template <typename Question>
-  auto ask_all(const Question& question, const char* what, Duration patience = kShardPatience) const {
+  auto ask_all(const Question& question, const char* what, const Patience& patience = {}) const {
     const auto stays = share();
-    return shard::ask_all(loops_, patience, question, what);
+    std::optional<shard::Asked<std::invoke_result_t<Question, std::size_t>>> of_ward;
+    if (const auto index = ward())
+      of_ward.emplace(
+          *loops_.back(), [question, i = *index]() mutable { return question(i); }, what);
+    auto answers = shard::ask_all(without_ward(), patience.shards, question, what);
+    if (of_ward) answers.push_back(of_ward->wait(patience.ward));
+    return answers;
+  }
+  template <typename Question>
+  auto ask_all_but_ward(const Question& question, const char* what) const {
+    const auto stays = share();
+    return shard::ask_all(without_ward(), kShardPatience, question, what);
   }
 
   // While it exists, no other thread asks the shards through this object. Made when all questions that were
@@ -118,6 +147,9 @@ class Shards {
   // The caller shares or has moving_.
   Result<std::size_t> find(const std::string& adapter) const;
   std::shared_lock<std::shared_mutex> share() const;
+  std::span<shard::Loop* const> without_ward() const {
+    return std::span(loops_).first(count() - (ward() ? 1 : 0));
+  }
 
   const std::vector<Shard> shards_;
   std::vector<shard::Loop*> loops_;  // in the same order

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -33,11 +34,20 @@ class LocalWithoutMemory final : public transport::Local {
   std::atomic<bool> has_none = false;
 };
 
+enum class Second : bool { kShard, kWard };
+
 class TwoShards {
  public:
-  // Both are borrowed.
-  explicit TwoShards(Keeping* keeping = nullptr, verbs::HostAccount* account = nullptr)
-      : sides_{Side(1, gids_, keeping, account), Side(2, gids_, keeping, account)} {}
+  // Both are borrowed. `second`: what the second shard is.
+  explicit TwoShards(Keeping* keeping = nullptr, verbs::HostAccount* account = nullptr,
+                     Second second = Second::kShard)
+      : gids_(2, second == Second::kWard ? std::optional(transport::ShardNumber(1)) : std::nullopt),
+        sides_{Side(1, gids_, keeping, account), Side(2, gids_, keeping, account)},
+        shards_({{*sides_[0].loop, sides_[0].adapters, sides_[0].fabric},
+                 {.loop = *sides_[1].loop,
+                  .adapters = sides_[1].adapters,
+                  .fabric = sides_[1].fabric,
+                  .is_ward = second == Second::kWard}}) {}
   ~TwoShards() {
     for (std::size_t i = 0; i < sides_.size(); ++i) stop(i);
   }
@@ -82,10 +92,9 @@ class TwoShards {
     std::thread thread;
   };
 
-  fabric::HostGids gids_{2};
+  fabric::HostGids gids_;
   std::array<Side, 2> sides_;
-  const Shards shards_{{{*sides_[0].loop, sides_[0].adapters, sides_[0].fabric},
-                        {*sides_[1].loop, sides_[1].adapters, sides_[1].fabric}}};
+  const Shards shards_;
 };
 
 }  // namespace pvrdma::adapters::test
