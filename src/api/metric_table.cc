@@ -133,6 +133,8 @@ constexpr MetricInfo kMetrics[] = {
     {"pvrdma_placement_moves_total", kCounter, "", "", "Adapters that moved to another shard of this host"},
     {"pvrdma_placement_own_moves_total", kCounter, "", "",
      "Adapters that the daemon moved to another shard by itself, because of shard_balancing"},
+    {"pvrdma_placement_ward_moves_total", kCounter, "", "",
+     "Adapters that the daemon moved to the ward, because they delayed others"},
     {"pvrdma_port_dropped_foreign_source_total", kCounter, "", "adapter",
      "Messages that were dropped because the sender does not hold the GID that it sends from"},
     {"pvrdma_port_dropped_link_down_total", kCounter, "", "adapter",

@@ -27,6 +27,10 @@ inline constexpr auto kObject<snapshots::ShardSnapshot> = record(
         .noted(R"("description": "The CPU on which it ran when it was asked")"),
     field("cpu_us", &snapshots::ShardSnapshot::cpu_us)
         .noted(R"("description": "CPU time of its thread since the daemon began")"),
+    field("is_ward", &snapshots::ShardSnapshot::is_ward)
+        .noted(R"("description": "Whether the daemon moves adapters there that delay others")"),
+    field("trouble", &snapshots::ShardSnapshot::trouble)
+        .noted(R"("description": "Why its values are old; empty: they are not")"),
     field("adapters", &snapshots::ShardSnapshot::adapters),
     field("counters", &snapshots::ShardSnapshot::groups, api::CounterGroupsRule{})
         .noted(

@@ -103,7 +103,17 @@ Finding check_open_files(const Json& process) {
 }
 
 Finding check_shards(const Json& shards) {
-  const std::size_t count = shards.at("shards").size();
+  std::size_t count = 0;
+  std::string in_ward;
+  for (const Json& shard : shards.at("shards")) {
+    if (shard.value("is_ward", false))
+      in_ward = joined(shard.at("adapters"));
+    else
+      ++count;
+  }
+  if (!in_ward.empty())
+    return trouble("shards", "adapters that delayed others are in the ward: " + in_ward,
+                   "look at their VMs; pvrdmactl adapter shard set NAME --shard 0 takes one out");
   return ok("shards", count > 1 ? fmt::format("{} threads serve the adapters", count)
                                 : "one thread serves all adapters: " + text_at(shards, "why_one"));
 }

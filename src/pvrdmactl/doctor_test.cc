@@ -86,6 +86,16 @@ TEST(DoctorShards, SayWhyThereIsOne) {
             "ok shards: 2 threads serve the adapters");
   EXPECT_EQ(line(check_shards({{"shards", {{{"number", 0}}}}, {"why_one", "[daemon] shards is 1"}})),
             "ok shards: one thread serves all adapters: [daemon] shards is 1");
+  const auto with_ward = [](const Json& adapters) {
+    return check_shards(
+        {{"shards", {{{"number", 0}}, {{"number", 1}, {"is_ward", true}, {"adapters", adapters}}}},
+         {"why_one", "[daemon] shards is 1"}});
+  };
+  EXPECT_EQ(line(with_ward(Json::array())),
+            "ok shards: one thread serves all adapters: [daemon] shards is 1");
+  EXPECT_EQ(line(with_ward({"VM-1", "VM-2"})),
+            "TROUBLE shards: adapters that delayed others are in the ward: VM-1, VM-2 -> look at their VMs; "
+            "pvrdmactl adapter shard set NAME --shard 0 takes one out");
 }
 
 const Json kOneHost{{"hosts", {{{"name", "esx-01"}, {"self", true}, {"trouble", ""}}}}};

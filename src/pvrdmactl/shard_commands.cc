@@ -18,6 +18,13 @@ std::string milliseconds_at(const Json& object, const char* key) {
   return fmt::format("{:.1f} ms", static_cast<double>(number_at(object, key)) / 1e3);
 }
 
+// What operators must know of a shard besides its numbers.
+std::string role_of(const Json& shard) {
+  if (!shard.value("is_ward", false)) return "-";
+  const std::string trouble = shard.value("trouble", std::string());
+  return trouble.empty() ? "ward" : "ward: " + trouble;
+}
+
 Table shard_list(const Json& answer) {
   Table table({{"Shard", Align::kRight},
                {"CPU", Align::kRight},
@@ -27,6 +34,7 @@ Table shard_list(const Json& answer) {
                {"Long Turns", Align::kRight},
                {"Long Turn Time", Align::kRight},
                {"Revoke Waits", Align::kRight},
+               {"Role"},
                {"Adapters"}});
   for (const Json& shard : answer.at("shards")) {
     const Json& counters = shard.at("counters");
@@ -35,7 +43,7 @@ Table shard_list(const Json& answer) {
                digits_at(turns, "turns"), digits_at(turns, "sleeps"), digits_at(turns, "long_turns"),
                milliseconds_at(turns, "long_turns_us"),
                counters.contains("rings") ? digits_at(counters.at("rings"), "revoke_waits") : "-",
-               or_dash(joined(shard.at("adapters")))});
+               role_of(shard), or_dash(joined(shard.at("adapters")))});
   }
   return table;
 }

@@ -1,6 +1,8 @@
 #include "snapshots/shard_snapshots.h"
 
 #include <algorithm>
+#include <fmt/core.h>
+#include <mutex>
 #include <optional>
 #include <sched.h>
 #include <string>
@@ -305,6 +307,24 @@ QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
 
 }  // namespace
 
+struct ShardSnapshots::LastOfWard {
+  std::mutex mutex;
+  std::optional<ShardCopy> copy;  // empty: it has not answered yet
+  Instant at;
+};
+
+ShardSnapshots::ShardSnapshots(const adapters::Shards& shards, const verbs::HostAccount& account,
+                               std::vector<const transport::Tcp*> tcps, const transport::Hca* hca,
+                               ProcessCounters process_counters)
+    : shards_(shards),
+      account_(account),
+      tcps_(std::move(tcps)),
+      hca_(hca),
+      process_counters_(std::move(process_counters)),
+      last_of_ward_(std::make_unique<LastOfWard>()) {}
+
+ShardSnapshots::~ShardSnapshots() = default;
+
 Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
   auto answers = shards_.ask_all(
       [this](std::size_t index) {
@@ -332,21 +352,40 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
         copy.cpu_used = shard.loop.cpu_used();
         return copy;
       },
-      "taking a snapshot");
+      "taking a snapshot", {.ward = kWardPatience});
   std::vector<ShardCopy> copies;
-  for (auto& answer : answers) {
-    if (!answer) return Failure(std::move(answer).error());
-    copies.push_back(*std::move(answer));
+  std::string late;  // why the ward's values are old; empty: they are not
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (i == shards_.ward()) {
+      const std::lock_guard lock(last_of_ward_->mutex);
+      if (answers[i]) {
+        last_of_ward_->copy = *answers[i];
+        last_of_ward_->at = Instant::now();
+      } else if (last_of_ward_->copy) {
+        late = fmt::format("the ward, shard {}, does not answer: these are its values of {} ms ago", i,
+                           microseconds_of(Instant::now() - last_of_ward_->at) / 1000);
+        answers[i] = *last_of_ward_->copy;
+      }
+    }
+    if (!answers[i]) {
+      Error error = std::move(answers[i]).error();
+      return Failure(shards_.count() == 1 ? std::move(error) : std::move(error).in(shards_.name_of(i)));
+    }
+    copies.push_back(*std::move(answers[i]));
   }
   Snapshot snapshot;
   for (std::size_t shard = 0; shard < copies.size(); ++shard) {
+    const bool is_late = shard == shards_.ward() && !late.empty();
     for (const AdapterCopy& adapter : copies[shard].adapters) {
       snapshot.adapters.push_back(to_snapshot(adapter));
-      if (detail != SnapshotDetail::kAdaptersAndQps) continue;
+      if (is_late) snapshot.adapters.back().trouble = late;
+      if (detail != SnapshotDetail::kAdaptersAndQps || is_late) continue;
       if (auto added = add_qps(shard, adapter.info.name, snapshot); !added)
         return Failure(std::move(added).error());
     }
     snapshot.shards.push_back(to_snapshot(shard, copies[shard]));
+    snapshot.shards.back().is_ward = shard == shards_.ward();
+    if (is_late) snapshot.shards.back().trouble = late;
     const auto& not_served = copies[shard].not_served;
     snapshot.not_served.insert(snapshot.not_served.end(), not_served.begin(), not_served.end());
     if (copies[shard].tcp) add_tcp(copies[shard].tcp->state, shard, snapshot.tcp);

@@ -1,13 +1,16 @@
 // ShardSnapshots: takes snapshots by asking the shards, all at once.
 //
 // A shard only copies plain values. The calling thread makes them readable (text, sorting) and adds up the
-// counters. The values of two shards are not of the same moment. Thread: any but a shard's.
+// counters. The values of two shards are not of the same moment. A ward that does not answer soon is shown as
+// it was when it answered last, and its adapters say so: so the sums of the counters do not fall.
+//
+// Thread: any but a shard's.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "adapters/shards.h"
@@ -28,16 +31,16 @@ class ShardSnapshots final : public SnapshotSource {
   // be empty.
   ShardSnapshots(const adapters::Shards& shards, const verbs::HostAccount& account,
                  std::vector<const transport::Tcp*> tcps = {}, const transport::Hca* hca = nullptr,
-                 ProcessCounters process_counters = nullptr)
-      : shards_(shards),
-        account_(account),
-        tcps_(std::move(tcps)),
-        hca_(hca),
-        process_counters_(std::move(process_counters)) {}
+                 ProcessCounters process_counters = nullptr);
+  ~ShardSnapshots() override;
 
   Result<Snapshot> take_snapshot(SnapshotDetail detail) override;
 
  private:
+  static constexpr Duration kWardPatience = std::chrono::milliseconds(250);
+
+  struct LastOfWard;
+
   // Adds the QPs of one adapter of the shard, and nothing if the adapter has gone.
   Result<void> add_qps(std::size_t shard, const std::string& adapter, Snapshot& snapshot);
   const transport::Tcp* tcp_of(std::size_t shard) const { return tcps_.empty() ? nullptr : tcps_[shard]; }
@@ -48,6 +51,7 @@ class ShardSnapshots final : public SnapshotSource {
   const std::vector<const transport::Tcp*> tcps_;
   const transport::Hca* const hca_;
   const ProcessCounters process_counters_;
+  const std::unique_ptr<LastOfWard> last_of_ward_;
 };
 
 }  // namespace pvrdma::snapshots

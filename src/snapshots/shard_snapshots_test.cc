@@ -1,6 +1,7 @@
 #include "snapshots/shard_snapshots.h"
 
 #include <algorithm>
+#include <future>
 #include <gtest/gtest.h>
 #include <string>
 #include <thread>
@@ -162,6 +163,33 @@ TEST(SnapshotOfTwoShards, IsRefusedIfOneHasStopped) {
   ShardSnapshots snapshots(two.shards(), account);
   two.stop(1);
   EXPECT_EQ(snapshots.take_snapshot(SnapshotDetail::kAdapters).error().kind, ErrorKind::kUnavailable);
+}
+
+TEST(SnapshotWithAWard, HasTheLastAnswerOfAWardThatSleeps) {
+  adapters::test::TwoShards two(nullptr, nullptr, adapters::test::Second::kWard);
+  const verbs::HostAccount account{TotalBudgets{}};
+  ShardSnapshots snapshots(two.shards(), account);
+  const Snapshot before = snapshots.take_snapshot(SnapshotDetail::kAdapters).value();
+  EXPECT_FALSE(before.shards[0].is_ward);
+  EXPECT_TRUE(before.shards[1].is_ward);
+  EXPECT_EQ(before.shards[1].trouble, "");
+
+  std::promise<void> asleep;
+  std::promise<void> wakes;
+  ASSERT_TRUE(two.loop(1).post(shard::Task([&] {
+    asleep.set_value();
+    wakes.get_future().wait();
+  })));
+  asleep.get_future().wait();
+  const Snapshot late = snapshots.take_snapshot(SnapshotDetail::kAdaptersAndQps).value();
+  wakes.set_value();
+  ASSERT_EQ(late.adapters.size(), 2U);
+  EXPECT_EQ(late.adapters[0].trouble, "");
+  EXPECT_EQ(late.adapters[1].name, "VM-2");
+  for (const std::string& trouble : {late.adapters[1].trouble, late.shards[1].trouble})
+    EXPECT_TRUE(trouble.starts_with("the ward, shard 1, does not answer: these are its values of "))
+        << trouble;
+  EXPECT_GE(counter(late, "shard", "tasks"), counter(before, "shard", "tasks"));
 }
 
 TEST_F(ShardSnapshotsTest, IsRefusedByAStoppedShard) {

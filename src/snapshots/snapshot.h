@@ -109,6 +109,8 @@ struct ShardSnapshot {
   std::uint64_t cpu_us = 0;  // CPU time of the thread
   std::vector<std::string> adapters = {};
   std::vector<CounterGroup> groups = {};
+  bool is_ward = false;      // the daemon moves adapters there that delay others
+  std::string trouble = {};  // the ward does not answer; empty: it does
 };
 
 struct Snapshot {
