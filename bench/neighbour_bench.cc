@@ -57,6 +57,7 @@ struct Options {
   std::uint64_t touch_mib = 4096;
   std::string json;
   std::filesystem::path logs = "build/bench/neighbour";
+  bool ward = false;
   bool list = false;
   // Options of the attacking process; not for users.
   std::string attack;
@@ -199,6 +200,7 @@ Result measure(const Attack& attack, const Options& options) {
   Daemon daemon({.attackers = attack.adapters,
                  .cluster = attack.cluster,
                  .ethernet = attack.ethernet,
+                 .ward = options.ward,
                  .log = options.logs / fmt::format("{}.log", attack.name)});
   Neighbour neighbour(daemon.socket("B"), daemon.socket("C"),
                       attack.natives ? Neighbour::Natives::kConnects : Neighbour::Natives::kNone);
@@ -287,6 +289,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(-20, 19));
   app.add_option("--json", options.json, "where to write the results for bench/compare");
   app.add_option("--logs", options.logs, "folder of the daemons' logs");
+  app.add_flag("--ward", options.ward, "the attackers are in the daemon's ward");
   app.add_flag("--list", options.list, "show the scenarios");
   app.add_option("--attack", options.attack)->group("");
   app.add_option("--socket", options.sockets)->group("");
@@ -308,6 +311,10 @@ int run(int argc, char** argv) {
   print_head();
   std::vector<Result> results;
   for (const Attack* attack : chosen) {
+    if (options.ward && (attack->cluster || attack->ethernet)) {
+      fmt::print("{:21} skipped: {}\n", attack->name, "its adapters cannot be in the ward");
+      continue;
+    }
     if (const std::string lack = attack->lack != nullptr ? attack->lack() : ""; !lack.empty()) {
       fmt::print("{:21} skipped: {}\n", attack->name, lack);
       continue;

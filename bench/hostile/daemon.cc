@@ -37,6 +37,7 @@ Daemon::Daemon(const Options& options) : options_(options) {
     for (const char* name : {"B", "C"}) wait_for(socket(name));
     if (options_.cluster) create_vm();
     for (const std::string& path : attackers()) wait_for(path);
+    if (options_.ward) fill_ward();
   } catch (...) {
     kill();
     throw;
@@ -57,7 +58,7 @@ std::vector<std::string> Daemon::attackers() const {
 
 void Daemon::write_config() const {
   std::ofstream file(folder_ / "pvrdmad.toml");
-  file << fmt::format("[daemon]\napi_socket = \"{}\"\n", api());
+  file << fmt::format("[daemon]\napi_socket = \"{}\"\nshards = 1\nward = {}\n", api(), options_.ward);
   const auto adapter = [&](const std::string& name, std::uint32_t number, std::string_view doorbells) {
     file << fmt::format(
         "\n[[adapter]]\nname = \"{}\"\nsocket = \"{}\"\nmac = \"02:00:00:00:00:{:02x}\"\n"
@@ -97,6 +98,11 @@ void Daemon::create_vm() const {
   ctl("dvs portgroup add Switch PG");
   ctl("dvs add-host Switch bench");
   ctl("vm create A0 --hw 14 --memory 512 --reserve all --portgroup PG");
+}
+
+void Daemon::fill_ward() const {
+  for (std::uint32_t i = 0; i < options_.attackers; ++i)
+    ctl(fmt::format("adapter shard set A{} --shard 1", i));
 }
 
 void Daemon::ctl(const std::string& arguments) const {

@@ -20,6 +20,7 @@ class Daemon {
     std::uint32_t attackers = 1;  // adapters A0 ...
     bool cluster = false;
     bool ethernet = false;  // has a RoCE link to ethernet()
+    bool ward = false;      // the attackers' adapters are in the ward
     std::filesystem::path log;
   };
 
@@ -47,6 +48,7 @@ class Daemon {
   void write_config() const;
   void start();
   void create_vm() const;
+  void fill_ward() const;
   void wait_for(const std::string& socket);
   void ctl(const std::string& arguments) const;
 
