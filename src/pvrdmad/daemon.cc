@@ -85,7 +85,8 @@ Result<void> Daemon::make_loops(const control::DaemonConfig& config) {
   auto reaper = Reaper::create();
   if (!reaper) return Failure(std::move(reaper).error());
   reaper_ = *std::move(reaper);
-  for (std::uint32_t i = 0; i < config.shards; ++i) {
+  if (config.ward) ward_number_ = transport::ShardNumber(static_cast<std::uint16_t>(config.shards));
+  for (std::uint32_t i = 0; i < config.shards + (config.ward ? 1 : 0); ++i) {
     auto loop = shard::Loop::create(
         {.shard = i, .spin = config.spin, .never_sleeps_while_polling = config.dedicated_core.has_value()},
         clock_);
@@ -102,7 +103,7 @@ void Daemon::make_keeper(keep::DescriptorStore* store) {
 void Daemon::make_membership(const control::Config& config, const std::string& version) {
   if (!config.cluster) return;
   std::vector<shard::Loop*> loops;
-  for (const auto& loop : loops_) loops.push_back(loop.get());
+  for (std::size_t i = 0; i < config.daemon.shards; ++i) loops.push_back(loops_[i].get());
   membership_ = std::make_unique<cluster::Membership>(
       *config.cluster, version, config.roce, loops, clock_,
       [this](transport::ShardNumber shard, const cluster::ShardView& view) {
@@ -113,10 +114,11 @@ void Daemon::make_membership(const control::Config& config, const std::string& v
 
 Result<void> Daemon::make_rigs() {
   const auto shards = static_cast<std::uint16_t>(loops_.size());
-  gids_ = std::make_unique<fabric::HostGids>(shards);
+  gids_ = std::make_unique<fabric::HostGids>(shards, ward_number_);
   for (std::uint16_t i = 0; i < shards; ++i) {
     const transport::ShardNumber shard(i);
-    fabric::FabricObserver* const observer = membership_ != nullptr ? &membership_->of_shard(shard) : nullptr;
+    fabric::FabricObserver* const observer =
+        membership_ != nullptr && shard != ward_number_ ? &membership_->of_shard(shard) : nullptr;
     rigs_.push_back(std::make_unique<ShardRig>(shard, *loops_[i], clock_, *gids_, observer));
   }
   if (shards == 1) return {};
@@ -141,7 +143,7 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
   if (!tls) return Failure(std::move(tls).error());
   tls_ = *std::move(tls);
   if (tls_ != nullptr) certificates_.add("tcp", tls_);
-  const auto shards = static_cast<std::uint32_t>(rigs_.size());
+  const auto shards = static_cast<std::uint32_t>(shards_without_ward());
   transport::TcpOptions options;
   options.host_name = config->host_name;
   options.shards = shards;
@@ -152,8 +154,9 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
     incoming_calls_->take(std::move(stream), std::move(peer));
   };
   if (shards > 1) {
-    options.pass_lane = [this](transport::ShardNumber to, std::unique_ptr<transport::tcp::PassedLane> lane) {
-      return to.value < rigs_.size() && rigs_[to.value]->take_lane(std::move(lane));
+    options.pass_lane = [this, shards](transport::ShardNumber to,
+                                       std::unique_ptr<transport::tcp::PassedLane> lane) {
+      return to.value < shards && rigs_[to.value]->take_lane(std::move(lane));
     };
   }
   for (std::uint16_t i = 0; i < shards; ++i) {
@@ -170,6 +173,7 @@ Result<void> Daemon::make_adapters(const control::Config& config) {
     rig->make_adapters(config.roce, membership_.get(), config.budgets.each, *account_, *reaper_, keeping());
     shards.push_back(rig->shard());
   }
+  shards.back().is_ward = ward_number_.has_value();
   shards_ = std::make_unique<adapters::Shards>(std::move(shards));
   std::set<std::string> kept;
   if (keeper_ != nullptr) {
@@ -251,7 +255,9 @@ std::vector<snapshots::CounterGroup> Daemon::process_counters() const {
   if (sandbox::is_confined()) groups.push_back({"sandbox", {{"refused_calls", sandbox::refused_calls()}}});
   if (rigs_.size() > 1) {
     const adapters::ShardPlacement::Counts counts = placement_->counts();
-    groups.push_back({"placement", {{"moves", counts.moves}, {"own_moves", counts.own_moves}}});
+    groups.push_back(
+        {"placement",
+         {{"moves", counts.moves}, {"own_moves", counts.own_moves}, {"ward_moves", counts.ward_moves}}});
   }
   return groups;
 }
@@ -274,6 +280,7 @@ void Daemon::make_moves(const control::DaemonConfig& config) {
       *shards_, [this](const std::string& adapter) { return checkpoints_->check_none(adapter); });
   if (config.shard_balancing)
     balancer_ = std::make_unique<adapters::ShardBalancer>(*shards_, *placement_, clock_);
+  if (ward_number_) ward_ = std::make_unique<adapters::Ward>(*placement_, clock_);
 }
 
 api::HostProof Daemon::host_proof() {
@@ -339,6 +346,7 @@ Daemon::~Daemon() {
   if (reads_ != nullptr) reads_->interrupt();
   api_.reset();
   if (balancer_ != nullptr) balancer_->stop();
+  if (ward_ != nullptr) ward_->stop();
   if (incoming_calls_ != nullptr) incoming_calls_->interrupt();
   if (motions_ != nullptr) motions_->stop();
   if (incoming_calls_ != nullptr) incoming_calls_->stop();
@@ -360,6 +368,7 @@ Result<void> Daemon::start() {
   if (keeper_ != nullptr) keeper_->start(*shards_);
   for (const auto& rig : rigs_) rig->start_thread();
   if (balancer_ != nullptr) balancer_->start();
+  if (ward_ != nullptr) ward_->start();
   api_->start();
   return {};
 }

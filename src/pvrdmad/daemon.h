@@ -27,6 +27,7 @@
 #include "adapters/shard_links.h"
 #include "adapters/shard_placement.h"
 #include "adapters/shards.h"
+#include "adapters/ward.h"
 #include "api/api_server.h"
 #include "api/host_reads.h"
 #include "base/reaper.h"
@@ -101,8 +102,10 @@ class Daemon {
   Result<void> make_threads(const control::DaemonConfig& config);
   void announce();
 
+  // Adapters come to the ward only later.
+  std::size_t shards_without_ward() const { return rigs_.size() - (ward_number_ ? 1 : 0); }
   // The shard of an adapter of the configuration, by its place there.
-  std::size_t shard_of(std::size_t adapter) const { return adapter % rigs_.size(); }
+  std::size_t shard_of(std::size_t adapter) const { return adapter % shards_without_ward(); }
   // The shard that lets other hosts in, and has the HCA and the links to native endpoints.
   ShardRig& first() { return *rigs_.front(); }
   api::HostProof host_proof();
@@ -112,6 +115,7 @@ class Daemon {
   SteadyClock clock_;
   std::unique_ptr<Reaper> reaper_;
   std::unique_ptr<verbs::HostAccount> account_;           // of the adapters of all shards
+  std::optional<transport::ShardNumber> ward_number_;     // the last shard; empty: the host has no ward
   std::vector<std::unique_ptr<shard::Loop>> loops_;       // by shard
   std::unique_ptr<adapters::Keeper> keeper_;              // null: nothing is kept for another process
   adapters::Keeping unstored_{[] {}};                     // used without keeper_
@@ -136,6 +140,7 @@ class Daemon {
   std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
   std::unique_ptr<adapters::ShardPlacement> placement_;
   std::unique_ptr<adapters::ShardBalancer> balancer_;  // null: the daemon moves no adapter by itself
+  std::unique_ptr<adapters::Ward> ward_;               // null: the host has no ward
   std::unique_ptr<api::HostReads> reads_;              // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
   tls::Certificates certificates_;

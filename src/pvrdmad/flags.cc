@@ -53,6 +53,7 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->option_text("NUMBER");
   app.add_flag("--shard-balancing", sources.shard_balancing,
                "move adapters from a busy thread to an idle one, one a minute at most");
+  app.add_flag("--ward", sources.ward, "have one more thread, for adapters that delay others");
   app.add_flag("--fault-injection", sources.fault_injection,
                "pvrdmactl may inject faults into the adapters' traffic, for tests");
   app.add_flag("--check", flags.check_only, "check the configuration and exit");

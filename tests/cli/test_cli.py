@@ -428,7 +428,7 @@ def test_qp_list_stats_and_version(daemon: Daemon) -> None:
     assert daemon.ctl_json("qp", "list", "--adapter", "VM-01") == []
     stats = daemon.ctl_json("stats")
     assert [a["name"] for a in stats["adapters"]] == ["VM-01", "VM-02"]  # type: ignore[index]
-    expected = {"switch", "local", "shard", "total_budget_refusals"} | (set() if IS_SANITIZED else {"sandbox"})
+    expected = {"switch", "local", "shard", "rings", "placement", "total_budget_refusals"} | (set() if IS_SANITIZED else {"sandbox"})
     assert set(stats["host"]) == expected  # type: ignore[call-overload, index]
     assert {"sleeps", "timed_looks", "long_turns", "long_turns_us"} <= set(stats["host"]["shard"])  # type: ignore[call-overload, index]
     assert len(daemon.ctl_json("stats", "--adapter", "VM-01")["adapters"]) == 1  # type: ignore[index]

@@ -33,6 +33,7 @@ Result<void> add_ci(const CiSource& ci, Document& document, Section& daemon) {
   daemon.set("api_socket", ci.folder + "/api.sock", {"--ci", "api_socket"});
   daemon.set("spin_us", kCiSpinUs, {"--ci", "spin_us"});
   daemon.set("shards", 1, {"--ci", "shards"});  // each pair of programs gets the lowest latency
+  daemon.set("ward", false, {"--ci", "ward"});  // all programs are one user's
   daemon.set("fault_injection", true, {"--ci", "fault_injection"});
   for (std::int64_t node = 0; node < ci.adapters; ++node) {
     auto section = read_adapter_flag(
@@ -70,6 +71,7 @@ Result<Config> load_config(const ConfigSources& sources) {
       daemon.set("shards", *sources.shards, origin);
   }
   if (sources.shard_balancing) daemon.set("shard_balancing", true, {"--shard-balancing", "shard_balancing"});
+  if (sources.ward) daemon.set("ward", true, {"--ward", "ward"});
   if (sources.fault_injection) daemon.set("fault_injection", true, {"--fault-injection", "fault_injection"});
   for (const std::string& flag : sources.adapter_flags) {
     auto section = read_adapter_flag(flag);

@@ -58,6 +58,7 @@ struct DaemonConfig {
   std::uint32_t shards = 1;
   bool shards_by_cores = false;  // `shards` follows from this host's cores
   bool shard_balancing = false;  // the daemon moves adapters from a busy shard to an idle one by itself
+  bool ward = false;  // there is one more shard, to which the daemon moves adapters that delay others
   // The shard's thread runs only on this core, and never sleeps while there are doorbells to poll. A thread
   // can be bound to the core. Empty: the thread runs on any core.
   std::optional<std::uint32_t> dedicated_core;
@@ -143,8 +144,9 @@ struct ConfigSources {
   std::optional<std::string> log_format;
   std::optional<std::int64_t> dedicated_core;
   std::optional<std::string> shards;  // a number, or "auto"
-  bool shard_balancing = false;       // as the next one
-  bool fault_injection = false;       // true if the flag is given; otherwise the file decides
+  bool shard_balancing = false;       // as the next two
+  bool ward = false;
+  bool fault_injection = false;  // true if the flag is given; otherwise the file decides
 };
 
 Result<Config> load_config(const ConfigSources& sources);

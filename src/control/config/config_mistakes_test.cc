@@ -36,7 +36,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
   EXPECT_EQ(
       mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
       "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, log_format, spin_us, sandbox, "
-      "dedicated_core, shards, shard_balancing, fault_injection");
+      "dedicated_core, shards, shard_balancing, ward, fault_injection");
   EXPECT_EQ(
       mistake_with("color", "color = 1"),
       "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
@@ -48,7 +48,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
   const std::string allowed =
       ": allowed are api_socket, log_level, log_format, spin_us, sandbox, "
-      "dedicated_core, shards, shard_balancing, fault_injection";
+      "dedicated_core, shards, shard_balancing, ward, fault_injection";
   EXPECT_EQ(mistake_in(std::string("[daemon]\n\"gr\u00f6\u00dfe\" = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key gr????e" + allowed);
   EXPECT_EQ(mistake_in("[daemon]\n" + std::string(100, 'a') + " = 3\n" + kVm01),

@@ -240,6 +240,38 @@ TEST_F(ConfigTest, SeveralShardsMayBeBalanced) {
       "never sleeps always looks busy");
 }
 
+TEST_F(ConfigTest, ThereIsAWardWhereItIsPossible) {
+  const auto with = [](const std::string& lines) { return "[daemon]\n" + lines + "\n" + kVm01; };
+  EXPECT_TRUE(load(kVm01)->daemon.ward);
+  EXPECT_EQ(load(with("shards = 4"))->daemon.shards, 4U) << "it does not count";
+  EXPECT_TRUE(load(with("shards = 4"))->daemon.ward);
+  EXPECT_FALSE(load(with("ward = false"))->daemon.ward);
+  EXPECT_FALSE(load_config({.ci = CiSource{2, "/tmp"}})->daemon.ward);
+  EXPECT_TRUE(load_config({.ci = CiSource{2, "/tmp"}, .ward = true})->daemon.ward);
+
+  const std::string core = "dedicated_core = " + std::to_string(usable_cores().back());
+  const std::string link = "[[roce]]\nlink = \"stream:/tmp/link\"\n";
+  const std::string member =
+      "[host]\nname = \"esx-01\"\n[store]\ntype = \"sqlite\"\npath = \"/tmp/store.db\"\n";
+  EXPECT_FALSE(load(with(core))->daemon.ward);
+  EXPECT_FALSE(load(with("spin_us = \"forever\""))->daemon.ward);
+  EXPECT_FALSE(load(kVm01 + link)->daemon.ward);
+  EXPECT_FALSE(load(member)->daemon.ward);
+  EXPECT_TRUE(load(member + kVm01)->daemon.ward);
+  EXPECT_EQ(mistake_in(with("ward = true\n" + core)),
+            "FILE:2: [daemon] ward = true is not possible with dedicated_core: a core is for one shard");
+  EXPECT_EQ(
+      mistake_in(with("ward = true\nspin_us = \"forever\"")),
+      "FILE:2: [daemon] ward = true is not possible with spin_us = \"forever\": the ward's thread would "
+      "take a core, too");
+  EXPECT_EQ(
+      mistake_in(with("ward = true") + link),
+      "FILE:2: [daemon] ward = true is not possible with a [[roce]] without switch: all of the daemon's "
+      "own adapters would be on the shard of their link");
+  EXPECT_EQ(mistake_in("[daemon]\nward = true\n" + member),
+            "FILE:2: [daemon] ward = true needs an [[adapter]]: the VMs of a cluster stay on their shards");
+}
+
 TEST(ShardsFor, OneForEightCores) {
   EXPECT_EQ(shards_for(0), 1U);
   EXPECT_EQ(shards_for(15), 1U);

@@ -251,6 +251,24 @@ Result<void> check_shard_balancing(const Document& document, const Config& confi
   return {};
 }
 
+// Why the host can have no ward, for a sentence "ward = true WHY". Empty: it can.
+std::string why_no_ward(const Config& config) {
+  if (config.adapters.empty()) return "needs an [[adapter]]: the VMs of a cluster stay on their shards";
+  if (const OneShard one = demand_of_one_shard(config); !one.why.empty())
+    return fmt::format("is not possible with {}: {}", one.demanded_by, one.why);
+  if (config.daemon.spin == Duration::max())
+    return "is not possible with spin_us = \"forever\": the ward's thread would take a core, too";
+  return {};
+}
+
+Result<void> set_ward(const Document& document, Config& config) {
+  const Section& section = *document.table("daemon");
+  const std::string why_not = why_no_ward(config);
+  if (!section.has("ward")) config.daemon.ward = why_not.empty();
+  if (!config.daemon.ward || why_not.empty()) return {};
+  return wrong(section, "ward", why_not);
+}
+
 }  // namespace
 
 std::string why_one_shard(const Config& config) {
@@ -309,6 +327,7 @@ Result<Config> apply_rules(const Document& document) {
   if (auto shards = check_shards(document, config); !shards) return Failure(std::move(shards).error());
   if (auto balancing = check_shard_balancing(document, config); !balancing)
     return Failure(std::move(balancing).error());
+  if (auto ward = set_ward(document, config); !ward) return Failure(std::move(ward).error());
   if (auto links = check_links(document, config); !links) return Failure(std::move(links).error());
   return config;
 }

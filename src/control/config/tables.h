@@ -153,6 +153,7 @@ inline constexpr auto kObject<control::DaemonConfig> = request(
     field("dedicated_core", &control::DaemonConfig::dedicated_core, OptionalRule<control::CoreRule>{}),
     field("shards", &control::DaemonConfig::shards, control::ShardsRule{}),
     field("shard_balancing", &control::DaemonConfig::shard_balancing),
+    field("ward", &control::DaemonConfig::ward),
     field("fault_injection", &control::DaemonConfig::fault_injection));
 
 // The budgets of an adapter in its own table, or of every adapter in [budgets]. With a rate below the
