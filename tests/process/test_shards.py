@@ -23,6 +23,8 @@ MOVING = ["ib_write_bw -D 3", "ib_write_bw -D 3 -q 8 -s 512", "ib_read_bw -D 3",
           "ib_send_lat -e -n 500"]
 # Both adapters, to the same shard and to different ones, forth and back. At the end each is where it was.
 PLACES = [("node0", 1), ("node1", 0), ("node0", 0), ("node1", 1)]
+# Into the ward, which is shard 1 beside one shard, and out of it: one adapter, the other one, both.
+WARD_PLACES = [("node1", 1), ("node0", 1), ("node1", 0), ("node0", 0)]
 # Of exactly_once. It takes no other port.
 EXACTLY_ONCE_PORT = 18515
 
@@ -39,6 +41,18 @@ def _shards() -> Iterator[Machine]:
     daemon = machine.start_daemon("--shards", "2")
     until(lambda: _names(daemon.pid) >= {"shard-0", "shard-1"} or daemon.poll() is not None, "the daemon serves on two shards")
     assert daemon.poll() is None, daemon.communicate()[0]
+    until(machine.api.exists, "the daemon serves")
+    for node in range(2):
+        machine.run("--start", node=node)
+    yield machine
+    machine.close()
+
+
+@pytest.fixture(name="warded")
+def _warded() -> Iterator[Machine]:
+    """Both nodes are on the only shard, beside the ward."""
+    machine = Machine()
+    machine.start_daemon("--ward")
     until(machine.api.exists, "the daemon serves")
     for node in range(2):
         machine.run("--start", node=node)
@@ -63,8 +77,9 @@ def _places(machine: Machine) -> list[list[str]]:
 
 
 @contextmanager
-def _adapters_move(machine: Machine, rounds_least: int = 2) -> Iterator[list[int]]:
+def _adapters_move(machine: Machine, places: list[tuple[str, int]] = PLACES, rounds_least: int = 2) -> Iterator[list[int]]:
     """Moves the adapters, again and again, and yields the list of their pauses in us. Each move must succeed."""
+    before = [sorted(each) for each in _places(machine)]
     pauses: list[int] = []
     failed: list[str] = []
     rounds = 0
@@ -73,7 +88,7 @@ def _adapters_move(machine: Machine, rounds_least: int = 2) -> Iterator[list[int
     def move() -> None:
         nonlocal rounds
         while not ends.is_set() or rounds < rounds_least:
-            for adapter, shard in PLACES:
+            for adapter, shard in places:
                 done = _ctl(machine, "--json", "adapter", "shard", "set", adapter, "--shard", str(shard))
                 if done.returncode != 0:
                     failed.append(done.stderr)
@@ -92,7 +107,7 @@ def _adapters_move(machine: Machine, rounds_least: int = 2) -> Iterator[list[int
         mover.join()
     assert not failed, failed
     assert rounds >= rounds_least
-    assert _places(machine) == [["node0"], ["node1"]]
+    assert [sorted(each) for each in _places(machine)] == before
     print(f"{len(pauses)} moves, pauses in us: median {sorted(pauses)[len(pauses) // 2]}, longest {max(pauses)}")
 
 
@@ -131,17 +146,27 @@ def test_perftest_goes_on_while_its_adapters_move(shards: Machine, port: str, co
     assert re.search(r"^ *\d+ +\d+(\s+[\d.]+){3}", output, re.MULTILINE), output
 
 
-@pytest.mark.parametrize("kinds", ["siwobrfc", "s", "b", "r"])
-def test_each_request_is_executed_once_while_its_adapters_move(shards: Machine, kinds: str) -> None:
+def _execute_each_once(machine: Machine, kinds: str, places: list[tuple[str, int]]) -> None:
     """Both ends check all data."""
-    program = shards.folder / "exactly_once"
+    program = machine.folder / "exactly_once"
     if not program.exists():
         subprocess.run(["gcc", "-O1", "-o", program, REPOSITORY / "tests/vm/programs/exactly_once.c", "-libverbs"], check=True)
     command = [str(program), "vmw_pvrdma0", "0", "-n", "12000", "-k", kinds, "-s", "7"]
-    with _adapters_move(shards):
-        server = shards.popen(*command, node=0)
-        outputs = shards.meet(server, lambda: listens(EXACTLY_ONCE_PORT), lambda: shards.run(*command, "127.0.0.1", node=1))
+    with _adapters_move(machine, places):
+        server = machine.popen(*command, node=0)
+        outputs = machine.meet(server, lambda: listens(EXACTLY_ONCE_PORT), lambda: machine.run(*command, "127.0.0.1", node=1))
     assert all("each exactly once" in output for output in outputs), outputs
+
+
+@pytest.mark.parametrize("kinds", ["siwobrfc", "s", "b", "r"])
+def test_each_request_is_executed_once_while_its_adapters_move(shards: Machine, kinds: str) -> None:
+    _execute_each_once(shards, kinds, PLACES)
+
+
+def test_each_request_is_executed_once_while_adapters_enter_and_leave_the_ward(warded: Machine) -> None:
+    listed = json.loads(_list(warded, "--json", "system", "shard", "list"))["shards"]
+    assert [(each["number"], each["is_ward"]) for each in listed] == [(0, False), (1, True)]
+    _execute_each_once(warded, "siwobrfc", WARD_PLACES)
 
 
 def test_an_adapter_stays_where_it_is_with_the_reason(shards: Machine) -> None:
