@@ -35,12 +35,16 @@ void LiveRecords::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LiveRecords::set(std::string key, std::string value, std::string account, std::string replaces) {
+void LiveRecords::set(std::string key, std::string value, std::string account, std::string replaces,
+                      Pace pace) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
-  if (!replaces.empty()) entry.may_exist.push_back(std::move(replaces));
+  auto& values = entry.may_exist;
+  if (!replaces.empty() && std::find(values.begin(), values.end(), replaces) == values.end())
+    values.push_back(std::move(replaces));
   entry.wanted = std::move(value);
   entry.account = std::move(account);
+  entry.pace = pace;
   again(key, entry);
 }
 
@@ -54,6 +58,7 @@ void LiveRecords::clear(const std::string& key, std::chrono::milliseconds after)
     return;
   }
   it->second.wanted.reset();
+  it->second.pace = Pace::kLimited;
   again(key, it->second);
   it->second.retry_at = std::chrono::steady_clock::now() + after;
 }
@@ -141,7 +146,7 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
     if (tasks.size() == kBatchRecords) break;
     Entry& entry = entries_.at(key);
     if (due_at(key, entry, now) > now) continue;
-    if (!entry.foreign) rates_.note(key, entry.account, now);
+    if (!entry.foreign && entry.pace == Pace::kLimited) rates_.note(key, entry.account, now);
     tasks.push_back({key, entry.wanted, entry.may_exist, entry.serial});
     // From now on the value may be in the store, whatever the store answers.
     auto& values = entry.may_exist;
@@ -154,7 +159,8 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
 
 // Attempts at a record that another host holds write nothing, so the rates do not count them.
 LiveRecords::Time LiveRecords::due_at(const std::string& key, const Entry& entry, Time now) const {
-  return entry.foreign ? entry.retry_at : std::max(entry.retry_at, rates_.due(key, entry.account, now));
+  if (entry.foreign || entry.pace == Pace::kAtOnce) return entry.retry_at;
+  return std::max(entry.retry_at, rates_.due(key, entry.account, now));
 }
 
 LiveRecords::Time LiveRecords::next_due(Time now) const {
@@ -164,16 +170,16 @@ LiveRecords::Time LiveRecords::next_due(Time now) const {
 }
 
 Result<void> LiveRecords::carry_out(const std::vector<Task>& tasks) {
-  std::vector<Task> fresh;
+  std::vector<Task> plain;
   std::vector<Task> others;
-  for (const Task& task : tasks) (task.wanted && task.may_exist.empty() ? fresh : others).push_back(task);
-  if (!fresh.empty()) {
-    auto all_new = put_new(fresh);
-    if (!all_new) return Failure(std::move(all_new).error());
-    if (*all_new) {
-      for (const Task& task : fresh) finish(task, Outcome::kDone);
+  for (const Task& task : tasks) (is_plain(task) ? plain : others).push_back(task);
+  if (!plain.empty()) {
+    auto all_put = put_together(plain);
+    if (!all_put) return Failure(std::move(all_put).error());
+    if (*all_put) {
+      for (const Task& task : plain) finish(task, Outcome::kDone);
     } else {
-      others.insert(others.end(), fresh.begin(), fresh.end());
+      others.insert(others.end(), plain.begin(), plain.end());
     }
   }
   for (const Task& task : others) {
@@ -184,10 +190,18 @@ Result<void> LiveRecords::carry_out(const std::vector<Task>& tasks) {
   return {};
 }
 
-Result<bool> LiveRecords::put_new(const std::vector<Task>& tasks) {
+// Whether the record is new, or has one value in the store, which is another one.
+bool LiveRecords::is_plain(const Task& task) {
+  if (!task.wanted) return false;
+  return task.may_exist.empty() || (task.may_exist.size() == 1 && task.may_exist.front() != *task.wanted);
+}
+
+// False: the store has another value of one of them, and nothing is put.
+Result<bool> LiveRecords::put_together(const std::vector<Task>& tasks) {
   Transaction transaction;
   for (const Task& task : tasks) {
-    transaction.expects.push_back({task.key, std::nullopt});
+    transaction.expects.push_back(
+        {task.key, task.may_exist.empty() ? std::nullopt : std::optional(task.may_exist.front())});
     transaction.changes.push_back({task.key, task.wanted, /*leased=*/true});
   }
   auto committed = store_.commit(transaction);
@@ -242,6 +256,7 @@ void LiveRecords::finish(const Task& task, Outcome outcome) {
   entry.may_exist.clear();
   if (task.wanted) entry.may_exist.push_back(*task.wanted);
   if (!as_asked) return;
+  entry.pace = Pace::kLimited;  // of what comes later
   pending_.erase(std::exchange(entry.place, 0));
   if (!task.wanted) entries_.erase(task.key);
 }

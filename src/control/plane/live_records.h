@@ -42,11 +42,12 @@ class LiveRecords {
   void start();
   void stop();  // returns when no transaction is under way
 
-  // Puts the record as soon as the rates allow it. All writes of one `account` share a rate limit; empty:
-  // only the key's limit applies.
+  // Puts the record, as soon as the rates allow it if it keeps to them. All writes of one `account` share a
+  // rate limit; empty: only the key's limit applies.
   // `replaces`: another host's value that this record may overwrite, and clear() may delete. Empty: no such
   // value.
-  void set(std::string key, std::string value, std::string account = {}, std::string replaces = {});
+  void set(std::string key, std::string value, std::string account = {}, std::string replaces = {},
+           Pace pace = Pace::kLimited);
   // Deletes the record after that time, unless set() is called or another host's value is there by then.
   void clear(const std::string& key, std::chrono::milliseconds after = {});
 
@@ -66,6 +67,7 @@ class LiveRecords {
     std::optional<std::string> wanted;   // nullopt: the record is to be deleted
     std::vector<std::string> may_exist;  // values that may be in the store and are this host's to change
     std::string account;
+    Pace pace = Pace::kLimited;
     bool foreign = false;
     Time retry_at{};
     std::uint64_t serial = 0;  // of the newest request; an older task is not enough
@@ -85,7 +87,8 @@ class LiveRecords {
   Time next_due(Time now) const;
   // Errors: the store's. The tasks before the failing one are finished then.
   Result<void> carry_out(const std::vector<Task>& tasks);
-  Result<bool> put_new(const std::vector<Task>& tasks);
+  static bool is_plain(const Task& task);
+  Result<bool> put_together(const std::vector<Task>& tasks);
   Result<Outcome> put(const Task& task);
   Result<Outcome> erase(const Task& task);
   void finish(const Task& task, Outcome outcome);

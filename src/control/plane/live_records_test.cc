@@ -91,6 +91,19 @@ TEST_F(LiveRecordsTest, AVmThatWritesTooMuchDelaysNobodyElseAndLosesNothing) {
   EXPECT_LE(of_a, WriteRates::kBurst + static_cast<std::size_t>(earned) + 1);
 }
 
+// As if an operator moved a VM again and again: its peers wait for the record.
+TEST_F(LiveRecordsTest, WhatNoGuestCausesIsWrittenAtOnceAndDelaysNothing) {
+  constexpr int kMoves = 10;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kMoves; ++i) {
+    live_.set("g", std::to_string(i), "VM-A", {}, Pace::kAtOnce);
+    ASSERT_TRUE(becomes("g", std::to_string(i)));
+  }
+  live_.set("g", "last", "VM-A");
+  EXPECT_TRUE(becomes("g", "last"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kMoves / 2 * WriteRates::kKeyPause);
+}
+
 TEST(WriteRates, ABurstAndThenARate) {
   WriteRates rates;
   const WriteRates::Time start{std::chrono::hours(1)};
@@ -131,6 +144,21 @@ TEST_F(LiveRecordsTest, PutsManyAtOnce) {
   store_.come_back();
   ASSERT_TRUE(eventually([&] { return cluster_->records().size() == 40; }));
   EXPECT_EQ(cluster_->committed().size(), 2U) << "32 and 8 in a transaction";
+}
+
+TEST_F(LiveRecordsTest, ChangesManyAtOnce) {
+  store_.go_away("not now");
+  for (const char* key : {"a", "b", "c"}) live_.set(key, "1");
+  store_.come_back();
+  ASSERT_TRUE(becomes("c", "1"));
+  settle();
+  const std::size_t before = cluster_->committed().size();
+  store_.go_away("not now");
+  for (const char* key : {"a", "b", "c"}) live_.set(key, "2", {}, "1");
+  store_.come_back();
+  ASSERT_TRUE(becomes("c", "2"));
+  ASSERT_EQ(cluster_->committed().size(), before + 1);
+  EXPECT_EQ(cluster_->committed()[before].changes.size(), 3U);
 }
 
 // If new records overtook deletions, a guest could fill the store: it would bind new GIDs, each before the

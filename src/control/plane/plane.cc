@@ -425,8 +425,9 @@ Result<void> Plane::rehearse(const Edit& edit) {
   return impl_->rehearse(edit);
 }
 
-void Plane::set_live(std::string key, std::string value, std::string account, std::string replaces) {
-  impl_->live_.set(std::move(key), std::move(value), std::move(account), std::move(replaces));
+void Plane::set_live(std::string key, std::string value, std::string account, std::string replaces,
+                     Pace pace) {
+  impl_->live_.set(std::move(key), std::move(value), std::move(account), std::move(replaces), pace);
 }
 
 void Plane::leave_records() {

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "control/model/inventory.h"
+#include "control/plane/write_rates.h"
 #include "control/store/store.h"
 
 namespace pvrdma::control {
@@ -82,8 +83,9 @@ class Plane {
   // Keeps a live record of this host in the store while this process lives. A second call replaces the value.
   // Returns at once. If another host holds the key (a GID, a powered-on VM), the plane logs that and tries
   // again until the key is free.
-  // `account` and `replaces` are as in LiveRecords.
-  void set_live(std::string key, std::string value, std::string account = {}, std::string replaces = {});
+  // `account`, `replaces` and `pace` are as in LiveRecords.
+  void set_live(std::string key, std::string value, std::string account = {}, std::string replaces = {},
+                Pace pace = Pace::kLimited);
   void clear_live(std::string key, std::chrono::milliseconds after = {});
 
   // When the plane is destroyed, this host's live records stay until their lease ends, so that the host's

@@ -14,6 +14,9 @@
 
 namespace pvrdma::control {
 
+// Whether a record keeps to the rates. A change that no guest can cause may be written at once.
+enum class Pace : bool { kLimited, kAtOnce };
+
 class WriteRates {
  public:
   using Time = std::chrono::steady_clock::time_point;
