@@ -32,6 +32,15 @@ class KeyedNews {
     }
   }
 
+  // Changes the value of a key that is set: `change` gets it and must not throw. Allocates nothing.
+  template <typename Change>
+  void update(const Key& key, Change change) noexcept {
+    auto node = find(key);
+    if (node.empty()) return;
+    if (node.mapped().now) change(*node.mapped().now);
+    put_back(std::move(node));
+  }
+
   // Allocates nothing, because the event that it reports cannot be refused.
   void clear(const Key& key) noexcept {
     auto node = find(key);

@@ -39,6 +39,19 @@ TEST_F(KeyedNewsTest, TellsTheNewestOfEachKey) {
   EXPECT_EQ(news_.take(kAll), (Names::Changes{{1, std::nullopt}, {2, "d"}}));
 }
 
+TEST_F(KeyedNewsTest, ChangesWhatIsSet) {
+  const auto append = [](std::string& value) { value += "b"; };
+  news_.update(1, append);
+  EXPECT_TRUE(news_.empty());
+  news_.set(1, "a");
+  news_.take(kAll);
+  news_.update(1, append);
+  EXPECT_EQ(news_.take(kAll), (Names::Changes{{1, "ab"}}));
+  news_.clear(1);
+  news_.update(1, append);
+  EXPECT_EQ(news_.take(kAll), (Names::Changes{{1, std::nullopt}}));
+}
+
 TEST_F(KeyedNewsTest, WhatIsAsTheReaderKnowsItIsNoNews) {
   news_.set(1, "a");
   news_.clear(1);

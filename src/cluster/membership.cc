@@ -66,6 +66,10 @@ void Membership::ShardNews::on_gid_unbound(transport::SegmentId segment, const v
   if (segment != transport::SegmentId{}) news_.gid_unbound({segment, gid});
 }
 
+void Membership::ShardNews::on_gid_moved(transport::SegmentId segment, const verbs::Gid& gid) noexcept {
+  if (segment != transport::SegmentId{}) news_.gid_moved({segment, gid}, shard_);
+}
+
 // --- The thread ---
 
 void Membership::run() {

@@ -65,6 +65,7 @@ class Membership final : public adapters::PowerObserver, private control::PlaneO
     ShardNews(NewsQueue& news, transport::ShardNumber shard) : news_(news), shard_(shard) {}
     void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
     void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
+    void on_gid_moved(transport::SegmentId segment, const verbs::Gid& gid) noexcept override;
     void on_host_up(transport::HostId host, bool up) override { news_.host_up({shard_, host}, up); }
 
    private:

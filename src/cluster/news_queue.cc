@@ -46,6 +46,15 @@ void NewsQueue::gid_unbound(const GidBinding& binding) {
   tell([&] { gids_.clear(binding); });
 }
 
+void NewsQueue::gid_moved(const GidBinding& binding, transport::ShardNumber shard) noexcept {
+  tell([&] {
+    gids_.update(binding, [shard](GidPort& port) {
+      port.shard = shard;
+      port.has_moved = true;
+    });
+  });
+}
+
 void NewsQueue::powered(const std::string& vm, bool on) {
   tell([&] {
     if (on) {

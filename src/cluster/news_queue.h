@@ -32,6 +32,7 @@ struct GidBinding {
 struct GidPort {
   std::string name;
   transport::ShardNumber shard;
+  bool has_moved = false;  // to this shard, since the GID was bound
   friend bool operator==(const GidPort&, const GidPort&) = default;
 };
 
@@ -66,6 +67,8 @@ class NewsQueue {
   void host_up(const ShardLink& link, bool up);
   void gid_bound(const GidBinding& binding, const GidPort& port);
   void gid_unbound(const GidBinding& binding);
+  // Its adapter is on that shard now. Allocates nothing.
+  void gid_moved(const GidBinding& binding, transport::ShardNumber shard) noexcept;
   void powered(const std::string& vm, bool on);
 
   // Returns waiting news, or news that comes within `longest`, or otherwise a News without changes. nullopt:

@@ -64,6 +64,21 @@ TEST_F(NewsQueueTest, TellsWhatIsNoMore) {
   EXPECT_EQ(news.vms, (PowerNews::Changes{{"VM-01", std::nullopt}}));
 }
 
+TEST_F(NewsQueueTest, TellsWhereAGidHasMovedTo) {
+  const transport::ShardNumber second(1);
+  queue_.gid_moved(binding(1), second);
+  EXPECT_TRUE(is_quiet()) << "it is not bound";
+  queue_.gid_bound(binding(1), {"VM-01", {}});
+  take();
+  queue_.gid_moved(binding(1), second);
+  EXPECT_EQ(take().gids, (GidNews::Changes{{binding(1), GidPort{"VM-01", second, true}}}));
+  queue_.gid_moved(binding(1), {});
+  queue_.gid_unbound(binding(1));
+  EXPECT_FALSE(take().gids.at(binding(1)));
+  queue_.gid_moved(binding(1), second);
+  EXPECT_TRUE(is_quiet());
+}
+
 TEST_F(NewsQueueTest, AGuestThatBindsOneGidAfterTheOtherLeavesNothingBehind) {
   queue_.gid_bound(binding(0), {"VM-01", {}});
   for (std::uint32_t i = 1; i <= 100000; ++i) {

@@ -105,7 +105,8 @@ void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) cons
           port->shard.value == 0 ? std::nullopt : std::optional(port->shard.value);
       const control::GidHolder holder{port->name, config_.host_name, shard};
       plane.set_live(control::gid_key(key), control::gid_value(holder), port->name,
-                     left_behind(*inventory, key, holder));
+                     left_behind(*inventory, key, holder),
+                     port->has_moved ? control::Pace::kAtOnce : control::Pace::kLimited);
     } else {
       const auto holder = inventory->gids.find(key);
       const bool goes_on =

@@ -125,6 +125,17 @@ TEST_F(PresenceTest, PublishesGidsAndVms) {
   EXPECT_TRUE(becomes(control::power_key("VM-01"), "esx-01"));
   presence_.publish(GidNews::Changes{{binding, GidPort{"VM-01", transport::ShardNumber(1)}}}, *plane_);
   EXPECT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01", 1})));
+  // The VM is moved between the shards, more often than the rates allow. The record never vanishes.
+  for (int i = 0; i < 5; ++i) {
+    presence_.publish(GidNews::Changes{{binding, GidPort{"VM-01", {}, true}}}, *plane_);
+    EXPECT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01"})));
+    presence_.publish(GidNews::Changes{{binding, GidPort{"VM-01", transport::ShardNumber(1), true}}},
+                      *plane_);
+    EXPECT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01", 1})));
+  }
+  for (const control::Transaction& each : cluster_->committed()) {
+    for (const control::Change& change : each.changes) EXPECT_TRUE(change.key != gid || change.value);
+  }
   presence_.publish(GidNews::Changes{{binding, std::nullopt}}, *plane_);
   presence_.publish(PowerNews::Changes{{"VM-01", std::nullopt}}, *plane_);
   EXPECT_TRUE(becomes(gid, std::nullopt));

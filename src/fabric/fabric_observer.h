@@ -17,6 +17,9 @@ class FabricObserver {
   // A local port begins or ceases to hold a GID.
   virtual void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) = 0;
   virtual void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) = 0;
+  // A GID that a port of another shard held is now held by the same adapter's port on this shard. Neither of
+  // the other two is called for that. Must not allocate.
+  virtual void on_gid_moved(transport::SegmentId segment, const verbs::Gid& gid) noexcept = 0;
   // Connections to the host were established, or all were lost.
   virtual void on_host_up(transport::HostId host, bool up) = 0;
 };

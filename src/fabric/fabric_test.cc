@@ -31,6 +31,9 @@ class RecordingObserver final : public FabricObserver {
   void on_gid_unbound(SegmentId segment, const verbs::Gid& gid) override {
     std::erase_if(held, [&](const auto& e) { return std::get<0>(e) == segment && std::get<1>(e) == gid; });
   }
+  void on_gid_moved(SegmentId /*segment*/, const verbs::Gid& /*gid*/) noexcept override {
+    ADD_FAILURE() << "there is one shard";
+  }
   void on_host_up(HostId host, bool up) override { hosts_up[host] = up; }
   std::set<std::tuple<SegmentId, verbs::Gid, std::string>> held;
   std::map<HostId, bool> hosts_up;

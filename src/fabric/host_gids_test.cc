@@ -1,6 +1,9 @@
 #include "fabric/host_gids.h"
 
+#include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <string>
 #include <vector>
 
 #include "fabric/fabric.h"
@@ -118,15 +121,33 @@ TEST_F(HostGidsTest, RefusesAGidWhoseSetIsFull) {
   EXPECT_FALSE(host_.bind(kHere, gid(1), on(kFirst, a_), HostGids::Claim::kFree));
 }
 
+// Writes down what a shard tells of its GIDs.
+class ToldGids final : public FabricObserver {
+ public:
+  void on_gid_bound(transport::SegmentId /*segment*/, const verbs::Gid& gid,
+                    const std::string& port) override {
+    told.push_back(fmt::format("{} bound to {}", gid.bytes.back(), port));
+  }
+  void on_gid_unbound(transport::SegmentId /*segment*/, const verbs::Gid& gid) override {
+    told.push_back(fmt::format("{} unbound", gid.bytes.back()));
+  }
+  void on_gid_moved(transport::SegmentId /*segment*/, const verbs::Gid& gid) noexcept override {
+    told.push_back(fmt::format("{} moved", gid.bytes.back()));
+  }
+  void on_host_up(transport::HostId /*host*/, bool /*up*/) override {}
+  std::vector<std::string> told;
+};
+
 // Two shards of one host, each with a fabric and one adapter.
 class TwoFabrics : public testing::Test {
  protected:
   struct Shard {
-    Shard(const Clock& clock, HostGids& host, ShardNumber number) : fabric(clock, host, number) {
+    Shard(const Clock& clock, HostGids& host, ShardNumber number) : fabric(clock, host, number, &observer) {
       fabric.use(local);
     }
     Switch& here() { return fabric.segment(kHere); }
 
+    ToldGids observer;
     RecordingTransport local{PathKind::kLocal};
     Fabric fabric;
   };
@@ -212,6 +233,43 @@ TEST_F(TwoFabrics, FindAnAdapterThatMovesStoppedAndThenOnItsNewShard) {
   follower.unbind_gid(gid(2));
   EXPECT_EQ(dropped_to(gid(2)), DropReason::kUnknownGid);
   follower.detach();
+}
+
+// The observer hears of it once, from the new shard, as soon as that has the adapter.
+TEST_F(TwoFabrics, TellThatTheGidsOfAnAdapterHaveMoved) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  b_.port.set_stopped(true);
+  Port follower("VM-B", {}, first_.here());
+  follower.follow(b_.port.as_predecessor());
+  ASSERT_TRUE(follower.bind_gid(gid(2)));
+  b_.port.hand_over(follower.as_holder());
+  EXPECT_THAT(first_.observer.told, testing::IsEmpty());
+  follower.end_following();
+  follower.end_following();
+  EXPECT_THAT(first_.observer.told, testing::ElementsAre("2 moved"));
+  EXPECT_THAT(second_.observer.told, testing::ElementsAre("2 bound to VM-B"));
+  follower.unbind_gid(gid(2));
+  EXPECT_THAT(first_.observer.told, testing::ElementsAre("2 moved", "2 unbound"));
+}
+
+// The other host had bound it at the same time, and its record came first.
+TEST_F(TwoFabrics, AnAdapterGetsNoGidBackByMovingThatItHasLost) {
+  ASSERT_TRUE(a_.port.bind_gid(gid(1)));
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  const View stores{.hosts = {{transport::HostId(5), "esx-02", PathKind::kTcp, "both are tagged"}},
+                    .gids = {{kHere, gid(2), transport::HostId(5)}}};
+  for (Shard* shard : {&first_, &second_}) shard->fabric.set_view(stores);
+  ASSERT_NE(second_.here().lost_to(b_.port, gid(2)), nullptr);
+  b_.port.set_stopped(true);
+  Port follower("VM-B", {}, first_.here());
+  follower.follow(b_.port.as_predecessor());
+  ASSERT_TRUE(follower.bind_gid(gid(2)));
+  b_.port.hand_over(follower.as_holder());
+  follower.end_following();
+  EXPECT_NE(first_.here().lost_to(follower, gid(2)), nullptr);
+  EXPECT_EQ(host_.find(kHere, gid(2))->reach, Reach::kLost);
+  for (Shard* shard : {&first_, &second_}) shard->fabric.set_view({.hosts = stores.hosts});
+  EXPECT_EQ(first_.here().lost_to(follower, gid(2)), nullptr) << "the other host has let go of it";
 }
 
 // A follower that is destroyed before the hand-over leaves the GIDs where they are.

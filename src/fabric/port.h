@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabric/host_gids.h"
@@ -86,19 +87,23 @@ class Port final : public verbs::SwitchPort {
   struct Predecessor {
     HostGids::PortNumber number;
     PortCounters counters;
+    std::optional<Instant> arrived_at;
   };
-  Predecessor as_predecessor() const { return {number_, counters_}; }
+  Predecessor as_predecessor() const { return {number_, counters_, arrived_at_}; }
   HostGids::Holder as_holder() const;
   // This port takes the place of that one and counts on. It binds what that port holds, but the host knows
   // only that port until its hand_over(). Called before attach().
   void follow(const Predecessor& predecessor) {
     predecessor_ = predecessor.number;
     counters_ = predecessor.counters;
+    arrived_at_ = predecessor.arrived_at;
   }
   // The GIDs and addresses of this port now belong to its follower.
   void hand_over(const HostGids::Holder& follower) { switch_.hand_over(*this, follower); }
   // The predecessor has handed over.
-  void end_following() { predecessor_.reset(); }
+  void end_following() {
+    if (std::exchange(predecessor_, std::nullopt)) switch_.tell_moved(*this);
+  }
 
   // While the link is down, messages from and to this port are dropped. It is up at first.
   void set_link(bool up);

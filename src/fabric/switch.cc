@@ -402,9 +402,17 @@ bool Switch::bind_after_predecessor(Port& port, const verbs::Gid& gid) {
     refuse(port, gid, "which its port on the shard that it comes from does not hold");
     return false;
   }
-  holders_.try_emplace(gid, Binding{&port, false, 1});
+  holders_.try_emplace(gid, Binding{&port, holder->reach == HostGids::Reach::kLost, 1});
+  looks_again_ = looks_again_ || remote_.holder_name(gid) != nullptr;
   changed();
   return true;
+}
+
+void Switch::tell_moved(const Port& port) {
+  if (observer_ == nullptr) return;
+  for (const auto& [gid, binding] : holders_) {
+    if (binding.port == &port) observer_->on_gid_moved(segment_, gid);
+  }
 }
 
 void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& why) {
@@ -437,7 +445,9 @@ void Switch::unbind_all(Port& port) {
 void Switch::hand_over(const Port& port, const HostGids::Holder& to) {
   std::erase_if(holders_, [&](const auto& entry) {
     if (entry.second.port != &port) return false;
-    host_.hand_over(segment_, entry.first, port.number_, to);
+    HostGids::Holder holder = to;
+    if (entry.second.is_lost) holder.reach = HostGids::Reach::kLost;
+    host_.hand_over(segment_, entry.first, port.number_, holder);
     return true;
   });
   host_.hand_over_addresses(segment_, port.number_, to.port, port.identity().addresses);

@@ -159,6 +159,8 @@ class Switch {
   bool bind(Port& port, const verbs::Gid& gid, Claim claim = Claim::kNew);
   // bind() with kFollows: only on this shard. The host's table names the predecessor until hand_over().
   bool bind_after_predecessor(Port& port, const verbs::Gid& gid);
+  // Tells the observer which GIDs have come to this shard with the port.
+  void tell_moved(const Port& port);
   // Does nothing unless the port has it bound. Each bind needs one unbind.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
