@@ -217,6 +217,8 @@ struct ReceiveState {
   bool last_wqe_reported = false;
   bool peer_pauses =
       false;  // the last answer was an RNR NAK; not saved: the peer's timer ends the pause, too
+  // The first message that was executed before and came again with Gap::kEarly. Not saved.
+  std::optional<MessageNumber> early_duplicate;
   ReceiveWork receive;
   AtomicReplays replays;
 };

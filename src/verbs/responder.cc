@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "verbs/observed.h"
 
@@ -111,11 +112,23 @@ void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
 }
 
 void Responder::on_early(QueuePair& qp, const Request& request) {
-  if (may_respond(qp.state()) && qp.is_between(request.from, request.to)) qp.receive.gap = Gap::kEarly;
+  if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to)) return;
+  ReceiveSide& receive = qp.receive;
+  receive.gap = Gap::kEarly;
+  const auto is_before = [&](MessageNumber number) { return distance(request.number, number) < 0; };
+  if (is_before(receive.expected) && (!receive.early_duplicate || is_before(*receive.early_duplicate)))
+    receive.early_duplicate = request.number;
 }
 
 void Responder::on_path_restored(QueuePair& qp, Instant now) {
+  const auto duplicate = std::exchange(qp.receive.early_duplicate, std::nullopt);
   if (qp.receive.gap != Gap::kEarly || qp.receive.counts_parts || !may_respond(qp.state())) return;
+  // The answer to it was lost. The requester may wait for nothing else, so it would not know the message that
+  // is expected here.
+  if (duplicate) {
+    const Request again{.from = qp.remote(), .to = qp.local(), .number = *duplicate};
+    respond(qp, again, again.number, Syndrome::kNakSequence, now);
+  }
   const Request missing{
       .from = qp.remote(), .to = qp.local(), .number = qp.receive.expected, .psn = qp.receive.psn};
   report_gap(qp, missing, now);
@@ -251,13 +264,14 @@ void Responder::respond(QueuePair& qp, const Request& request, MessageNumber num
                         Instant now, std::uint64_t atomic_original) {
   const bool names_progress =
       syndrome == Syndrome::kNakSequence || syndrome == Syndrome::kRnrNak || syndrome == Syndrome::kProgress;
+  const std::uint32_t progress = number == qp.receive.expected ? qp.receive.under_way.executed : 0;
   const Response response{.from = qp.local(),
                           .to = qp.remote(),
                           .number = number,
                           .syndrome = syndrome,
                           .op = request.op,
                           .rnr_timer = qp.attributes.min_rnr_timer,
-                          .offset = names_progress ? qp.receive.under_way.executed : request.offset,
+                          .offset = names_progress ? progress : request.offset,
                           .bytes = 0,
                           .atomic_original = atomic_original};
   send(qp, request, response, guestmem::SpanList{}, now);

@@ -240,6 +240,30 @@ TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
   EXPECT_THAT(answers(), IsEmpty()) << "it came meanwhile";
 }
 
+// The answers to what was executed were lost, and its repetition came early. So the requester waits for
+// nothing after it.
+TEST_F(ResponderTest, WhatCameEarlyAndWasExecutedBeforeIsAskedForToo) {
+  for (const std::uint32_t number : {kRqPsn, kRqPsn + 1, kRqPsn + 2}) {
+    ask_filled(request(RequestOp::kWrite, number, 8));
+    EXPECT_EQ(answered().syndrome, Syndrome::kAck);
+  }
+  for (const std::uint32_t number : {kRqPsn + 2, kRqPsn + 1})
+    a.engine.on_early_request(request(RequestOp::kWrite, number, 8));
+  const auto peer_is_found = [this] {
+    a.engine.on_path_restored([](const Endpoint&, const Endpoint&) { return true; }, a.now);
+    a.settle();
+    std::vector<MessageNumber> asked;
+    for (const auto& each : answers()) {
+      EXPECT_EQ(each.message.syndrome, Syndrome::kNakSequence);
+      EXPECT_EQ(each.message.offset, 0u);
+      asked.push_back(each.message.number);
+    }
+    return asked;
+  };
+  EXPECT_THAT(peer_is_found(), testing::ElementsAre(MessageNumber(kRqPsn + 1), MessageNumber(kRqPsn + 3)));
+  EXPECT_THAT(peer_is_found(), IsEmpty()) << "it has been told";
+}
+
 TEST_F(ResponderTest, AGapWithinAMessageNamesItsPlace) {
   Request piece = request(RequestOp::kWrite, kRqPsn, 3 * 100);
   piece.bytes = 100;
