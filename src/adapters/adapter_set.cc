@@ -7,7 +7,6 @@
 #include "adapters/adapter_setup.h"
 #include "base/log.h"
 #include "device/adapter.h"
-#include "guestmem/mapped_memory.h"
 
 namespace pvrdma::adapters {
 namespace {
@@ -19,14 +18,6 @@ void announce(const ServedAdapter& adapter) {
   const device::AdapterInfo info = adapter.adapter().info();
   log::info("adapter {}: hardware version {}, RoCE {}, doorbells {}, waits for its VM at {}", info.name,
             number_of(info.hardware_version), to_text(info.roce), to_text(info.doorbells), adapter.socket());
-}
-
-Budgets budgets_of(const WantedAdapter& wanted, Budgets budgets) {
-  if (wanted.memory_mib != 0) {
-    budgets.mapped_mib =
-        std::min(budgets.mapped_mib, guestmem::mapped_bytes_for(wanted.memory_mib << 20) >> 20);
-  }
-  return budgets;
 }
 
 bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
@@ -202,6 +193,10 @@ void AdapterSet::drop_unwanted() {
     Provided& provided = it->second;
     const auto wanted = wanted_.find(it->first);
     const bool gone = wanted == wanted_.end();
+    if (provided.is_moving()) {
+      ++it;
+      continue;
+    }
     if (provided.adapter != nullptr &&
         (gone || provided.is_outdated() || !still_fits(*provided.adapter, provided.made, wanted->second))) {
       if (provided.adapter->has_client()) {
@@ -231,6 +226,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
     }
     provided = std::move(fresh);
   }
+  if (provided.is_moving()) return;
   if (!still_fits(*provided.adapter, provided.made, wanted)) return;
   provided.adapter->refuse_clients(wanted.refusal);
   if (!wanted.is_arriving && provided.adapter->home() == device::Home::kUnclaimed) {
@@ -254,7 +250,7 @@ Result<void> AdapterSet::make(Provided& provided) {
     provided.made.config.owner = owner_of(wanted.config.socket);
     provided.made.trouble.clear();
   }
-  AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), account_);
+  AdapterSetup setup = to_setup(wanted, vm_budgets_, account_);
   setup.is_arriving = wanted.is_arriving;
   provided.is_as_before = keep_to_client(setup, given.get());
   auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), parts_, given.get());

@@ -60,14 +60,14 @@ class AdapterSet final : private shard::Pollable {
   // Kept records of others are dropped.
   void set_wanted(std::vector<WantedAdapter> wanted, const std::set<std::string>& on_this_host);
 
-  // --- An adapter of the configuration moves to another shard (shard_placement.h); called from tasks of the
-  // loops ---
+  // --- An adapter moves to another shard (shard_placement.h); called from tasks of the loops. It is neither
+  // changed nor removed meanwhile ---
 
   // On the shard that it leaves. Errors, after which nothing has changed: kNotFound; kConflict: it must stay
   // now.
   Result<MovingAdapter> begin_to_leave(const std::string& name);
-  // On the shard that it comes to. Errors: those of ServedAdapter's create(), start() and begin_to_come();
-  // nothing is left here.
+  // On the shard that it comes to. Errors: kConflict: this shard is to have a new adapter of that name; those
+  // of ServedAdapter's create(), start() and begin_to_come(); nothing is left here.
   Result<fabric::HostGids::Holder> begin_to_come(const MovingAdapter& moving);
   // On the shard that it leaves: the adapter is the follower's now. Allocates nothing.
   void hand_over(const std::string& name, const fabric::HostGids::Holder& follower);
@@ -91,6 +91,7 @@ class AdapterSet final : private shard::Pollable {
     std::string trouble;
     // Whether it was made as its kept client was told, which differs from what is wanted.
     bool is_as_before = false;
+    bool is_moving() const { return adapter != nullptr && adapter->is_moving(); }
     bool is_outdated() const { return is_as_before && adapter != nullptr && !adapter->has_client(); }
   };
 
@@ -103,6 +104,9 @@ class AdapterSet final : private shard::Pollable {
   std::string what() const override { return "the adapter set"; }
 
   bool is_static(const std::string& name) const;
+  Result<std::unique_ptr<ServedAdapter>> make_follower(const MovingAdapter& moving);
+  void enter(const MovingAdapter& moving, ServedAdapter& served);
+  void forget(const std::string& name);
   // What the daemon's previous process kept of it; null: nothing.
   std::shared_ptr<const GivenBack> given_to(const std::string& name) const;
   void take_back(ServedAdapter& adapter);

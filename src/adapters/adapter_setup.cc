@@ -1,8 +1,12 @@
 #include "adapters/adapter_setup.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "base/log.h"
 #include "device/describe.h"
 #include "device/differing.h"
+#include "guestmem/mapped_memory.h"
 
 namespace pvrdma::adapters {
 
@@ -21,6 +25,15 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
   setup.device.mtu = adapter.mtu;
   setup.device.budgets = budgets;
   setup.device.host = account;
+  return setup;
+}
+
+AdapterSetup to_setup(const WantedAdapter& wanted, const Budgets& budgets, verbs::HostAccount* account) {
+  AdapterSetup setup = to_setup(wanted.config, budgets, account);
+  if (wanted.memory_mib != 0) {
+    std::uint64_t& mapped_mib = setup.device.budgets.mapped_mib;
+    mapped_mib = std::min(mapped_mib, guestmem::mapped_bytes_for(wanted.memory_mib << 20) >> 20);
+  }
   return setup;
 }
 

@@ -5,6 +5,7 @@
 
 #include "adapters/kept_record.h"
 #include "adapters/served_adapter.h"
+#include "adapters/wanted_adapter.h"
 #include "control/config/config.h"
 #include "verbs/host_account.h"
 #include "vocabulary/budgets.h"
@@ -14,6 +15,9 @@ namespace pvrdma::adapters {
 // `account` is borrowed and may be null.
 AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budgets,
                       verbs::HostAccount* account);
+
+// Of a VM of the cluster, which maps no more than its memory needs.
+AdapterSetup to_setup(const WantedAdapter& wanted, const Budgets& budgets, verbs::HostAccount* account);
 
 // If the adapter has a kept client, it keeps the properties that this client was told, whatever is configured
 // now. True: they differ from the configuration.

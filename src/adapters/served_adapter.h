@@ -99,6 +99,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable, p
 
   // As in vfio_user::Server.
   void refuse_clients(std::string why) { server_->refuse_clients(std::move(why)); }
+  const std::string& refusal() const { return server_->refusal(); }
   bool has_client() const { return seated_->has_client(); }
 
   // --- The VMM's successor; called from tasks of the loop ---
@@ -166,6 +167,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable, p
   void hand_over(const fabric::HostGids::Holder& follower) { port_.hand_over(follower); }
   // On the shard where it is from now on: works, and goes on with its client.
   void settle();
+  // Between the first of these steps and the last one.
+  bool is_moving() const { return is_moving_; }
 
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return seated_->adapter(); }

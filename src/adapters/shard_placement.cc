@@ -144,7 +144,8 @@ Result<Placed> ShardPlacement::go(const Shards::Standstill& standstill, const st
   if (!from) return Failure(from.error());
   const auto number = static_cast<std::uint32_t>(*from);
   if (number == shard) return Placed{.from = shard, .to = shard};
-  auto placed = move(shards_[number], shards_[shard], adapter);
+  const auto move_it = [&] { return move(shards_[number], shards_[shard], adapter); };
+  auto placed = views_ != nullptr ? views_->while_held(adapter, shard, move_it) : move_it();
   if (!placed) return placed;
   placed->from = number;
   placed->to = shard;

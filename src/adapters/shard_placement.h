@@ -11,6 +11,8 @@
 // If the second step fails, or the third cannot be asked for in time, then the old shard lets its adapter go
 // on. The fourth step cannot fail, and is asked for until it is done.
 //
+// In a cluster, the shards get no view of it meanwhile (views.h).
+//
 // An operator's place() chooses the shard: the daemon itself leaves the adapter there as long as it runs,
 // unless the adapter delays others.
 //
@@ -28,6 +30,7 @@
 #include "adapters/placement.h"
 #include "adapters/shard_balance.h"
 #include "adapters/shards.h"
+#include "adapters/views.h"
 
 namespace pvrdma::adapters {
 
@@ -36,9 +39,9 @@ using CheckIdle = std::function<Result<void>(const std::string& adapter)>;
 
 class ShardPlacement final : public Placement {
  public:
-  // `shards` is borrowed.
-  ShardPlacement(const Shards& shards, CheckIdle check_idle)
-      : shards_(shards), check_idle_(std::move(check_idle)) {}
+  // `shards` and `views` are borrowed. `views` is null outside a cluster.
+  ShardPlacement(const Shards& shards, CheckIdle check_idle, Views* views = nullptr)
+      : shards_(shards), check_idle_(std::move(check_idle)), views_(views) {}
 
   Result<Placed> place(const std::string& adapter, std::uint32_t shard) override;
   // A move by the daemon itself. As place(); also kConflict: an operator has chosen the adapter's shard.
@@ -60,6 +63,7 @@ class ShardPlacement final : public Placement {
 
   const Shards& shards_;
   const CheckIdle check_idle_;
+  Views* const views_;
   std::set<std::string> chosen_;  // adapters whose shard an operator has chosen; used in a Standstill
   std::atomic<std::uint64_t> moves_ = 0;
   std::atomic<std::uint64_t> own_moves_ = 0;

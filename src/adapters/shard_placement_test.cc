@@ -4,10 +4,15 @@
 #include <array>
 #include <filesystem>
 #include <fmt/core.h>
+#include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <unistd.h>
+#include <vector>
 
 #include "adapters/shard_captures.h"
 #include "adapters/shard_faults.h"
@@ -21,6 +26,35 @@ namespace {
 
 constexpr std::uint32_t kConfigRegion = 7;
 constexpr std::uint64_t kBar0 = 0x10;
+
+class LastPower final : public PowerObserver {
+ public:
+  void on_power(const std::string& vm, bool on) override {
+    const std::lock_guard lock(mutex_);
+    on_[vm] = on;
+  }
+  bool is_on(const std::string& vm) {
+    const std::lock_guard lock(mutex_);
+    return on_[vm];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, bool> on_;
+};
+
+// Refuses a move, or notes what it was asked.
+class FakeViews final : public Views {
+ public:
+  Result<Placed> while_held(const std::string& adapter, std::uint32_t shard,
+                            const std::function<Result<Placed>()>& move) override {
+    asked = fmt::format("{} to {}", adapter, shard);
+    if (!refusal.empty()) return fail(ErrorKind::kConflict, refusal);
+    return move();
+  }
+  std::string asked;
+  std::string refusal;
+};
 
 class ShardPlacementTest : public testing::Test {
  protected:
@@ -58,8 +92,23 @@ class ShardPlacementTest : public testing::Test {
     EXPECT_EQ(thread_of(adapter), before);
   }
 
+  template <typename Work>
+  auto on_set(std::size_t shard, Work work) {
+    return shard::ask(two_.loop(shard), kShardPatience,
+                      [&set = two_.shards()[shard].adapters, work] { return work(set); })
+        .value();
+  }
+  // Tells a shard which VMs it serves, as a view of the cluster does.
+  void want(std::size_t shard, const std::vector<WantedAdapter>& wanted) {
+    on_set(shard, [wanted](AdapterSet& set) {
+      set.set_wanted(wanted, {"VM-3"});
+      return true;
+    });
+  }
+
   Keeping keeping_{[] {}};
-  test::TwoShards two_{&keeping_};
+  LastPower power_;
+  test::TwoShards two_{&keeping_, nullptr, &power_};
   std::string busy_;  // why no adapter may move; empty: each may
   ShardPlacement placement_{two_.shards(), [this](const std::string&) {
                               return busy_.empty() ? Result<void>() : fail(ErrorKind::kConflict, busy_);
@@ -210,6 +259,131 @@ TEST_F(ShardPlacementTest, AnAdapterThatIsInUseElsewhereStays) {
   expect_refused("VM-1", 1, stays("a capture is under way"));
   stream.reset();
   EXPECT_TRUE(placement_.place("VM-1", 1));
+}
+
+// VM-3 is a VM of the cluster, on the first shard.
+class VmPlacementTest : public ShardPlacementTest {
+ protected:
+  VmPlacementTest() {
+    want(0, {vm_});
+    client_ = connect(vm_.config.socket);
+    EXPECT_TRUE(write_bar(*client_, 0xfe00'0000));
+  }
+  std::size_t adapters_of(std::size_t shard) {
+    return on_set(shard, [](AdapterSet& set) { return set.adapters().size(); });
+  }
+
+  WantedAdapter vm_{{"VM-3",
+                     testing::TempDir() + "vm_placement_" + std::to_string(::getpid()),
+                     {2, 0, 0, 0, 0, 3},
+                     HardwareVersion::k14,
+                     RoceVersion::kV2},
+                    {1, 7}};
+  std::unique_ptr<vfio_user::Client> client_;
+};
+
+TEST_F(VmPlacementTest, AVmGoesOnWhereItWasMovedTo) {
+  for (const std::uint32_t shard : {1U, 0U, 1U}) {
+    const auto placed = placement_.place("VM-3", shard);
+    ASSERT_TRUE(placed) << placed.error().message;
+    EXPECT_TRUE(is_on(shard, "VM-3"));
+    EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+    want(1 - shard, {});
+    want(shard, {vm_});
+    EXPECT_EQ(adapters_of(1 - shard), 1U);
+    EXPECT_EQ(read_bar(*client_), 0xfe00'0000) << "views do not disturb it";
+    EXPECT_EQ(on("VM-3",
+                 [](ServedAdapter& served) -> Result<transport::SegmentId> {
+                   return served.port().fabric_switch().segment();
+                 }),
+              (transport::SegmentId{1, 7}));
+    EXPECT_TRUE(power_.is_on("VM-3"));
+  }
+  want(1, {});
+  EXPECT_TRUE(client_->device_info()) << "it is not wanted, but has a client";
+  client_.reset();
+  while (adapters_of(1) != 1) std::this_thread::yield();
+  EXPECT_FALSE(std::filesystem::exists(vm_.config.socket));
+  EXPECT_FALSE(power_.is_on("VM-3"));
+}
+
+// The sets look after their adapters at any time.
+TEST_F(VmPlacementTest, NeitherShardRemovesAnAdapterThatMovesOrMakesAnother) {
+  const auto moving = std::make_shared<const MovingAdapter>(
+      on_set(0, [](AdapterSet& set) { return set.begin_to_leave("VM-3"); }).value());
+  WantedAdapter changed = vm_;
+  changed.config.mtu = 9000;
+  for (const auto& wanted : {std::vector<WantedAdapter>{}, {changed}, {vm_}}) want(0, wanted);
+  EXPECT_EQ(adapters_of(0), 2U);
+  const auto follower = on_set(1, [moving](AdapterSet& set) { return set.begin_to_come(*moving); }).value();
+  for (const auto& wanted : {std::vector<WantedAdapter>{}, {changed}, {vm_}}) want(1, wanted);
+  EXPECT_EQ(adapters_of(1), 2U);
+  client_.reset();
+  on_set(0, [follower](AdapterSet& set) {
+    set.hand_over("VM-3", follower);
+    return true;
+  });
+  EXPECT_EQ(adapters_of(0), 1U);
+  want(0, {});
+  want(1, {changed});
+  EXPECT_TRUE(on_set(1, [](AdapterSet& set) { return set.find("VM-3")->has_client(); }));
+  on_set(1, [](AdapterSet& set) {
+    set.settle("VM-3");
+    return true;
+  });
+  while (power_.is_on("VM-3")) std::this_thread::yield();
+  const auto mtu_bytes = [](ServedAdapter& served) -> Result<std::uint32_t> {
+    return served.adapter().info().mtu_bytes;
+  };
+  while (on("VM-3", mtu_bytes) != 4096) std::this_thread::yield();
+}
+
+TEST_F(VmPlacementTest, AVmThatTheOtherShardRefusesStays) {
+  two_.refuse_memory(1, true);
+  ASSERT_FALSE(placement_.place("VM-3", 1));
+  EXPECT_TRUE(is_on(0, "VM-3"));
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+  two_.refuse_memory(1, false);
+  want(1, {});
+  EXPECT_EQ(adapters_of(1), 1U) << "nothing is left there";
+  want(0, {vm_});
+  EXPECT_EQ(adapters_of(0), 2U);
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+  ASSERT_TRUE(placement_.place("VM-3", 1));
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+}
+
+// It was deleted while its VMM ran, and made again.
+TEST_F(VmPlacementTest, AVmThatWasMadeAnewElsewhereStays) {
+  want(0, {});
+  want(1, {vm_});
+  expect_refused("VM-3", 1,
+                 "adapter VM-3 stays on its shard, because its VM was made anew: power it off first");
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+}
+
+TEST_F(VmPlacementTest, ARefusalGoesWithTheAdapter) {
+  vm_.refusal = "a rule";
+  want(0, {vm_});
+  ASSERT_TRUE(placement_.place("VM-3", 1));
+  EXPECT_EQ(on("VM-3", [](ServedAdapter& served) -> Result<std::string> { return served.refusal(); }),
+            "a rule");
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+}
+
+TEST_F(ShardPlacementTest, NoViewComesMeanwhile) {
+  FakeViews views;
+  ShardPlacement placement(
+      two_.shards(), [](const std::string&) { return Result<void>(); }, &views);
+  ASSERT_TRUE(placement.place("VM-2", 1));
+  EXPECT_EQ(views.asked, "") << "it is there already";
+  ASSERT_TRUE(placement.place("VM-1", 1));
+  EXPECT_EQ(views.asked, "VM-1 to 1");
+  views.refusal = "VM VM-1 has to be on the second shard";
+  EXPECT_EQ(placement.place("VM-1", 0).error().message, views.refusal);
+  EXPECT_TRUE(is_on(1, "VM-1"));
+  EXPECT_FALSE(placement.relieve({.adapter = "VM-2", .from = 1, .to = 0}));
+  EXPECT_EQ(views.asked, "VM-1 to 0") << "an operator has left VM-2 where it is";
 }
 
 TEST_F(ShardPlacementTest, AnAdapterThatMovesIsAskedWhereItIs) {

@@ -38,11 +38,11 @@ enum class Second : bool { kShard, kWard };
 
 class TwoShards {
  public:
-  // Both are borrowed. `second`: what the second shard is.
+  // All are borrowed. `second`: what the second shard is.
   explicit TwoShards(Keeping* keeping = nullptr, verbs::HostAccount* account = nullptr,
-                     Second second = Second::kShard)
+                     PowerObserver* power = nullptr, Second second = Second::kShard)
       : gids_(2, second == Second::kWard ? std::optional(transport::ShardNumber(1)) : std::nullopt),
-        sides_{Side(1, gids_, keeping, account), Side(2, gids_, keeping, account)},
+        sides_{Side(1, gids_, keeping, account, power), Side(2, gids_, keeping, account, power)},
         shards_({{*sides_[0].loop, sides_[0].adapters, sides_[0].fabric},
                  {.loop = *sides_[1].loop,
                   .adapters = sides_[1].adapters,
@@ -68,11 +68,12 @@ class TwoShards {
 
  private:
   struct Side {
-    Side(std::uint8_t number, fabric::HostGids& gids, Keeping* keeping, verbs::HostAccount* account)
+    Side(std::uint8_t number, fabric::HostGids& gids, Keeping* keeping, verbs::HostAccount* account,
+         PowerObserver* power)
         : socket(testing::TempDir() + "two_shards_" + std::to_string(::getpid()) + "_" +
                  std::to_string(number)),
           fabric(clock, gids, transport::ShardNumber(static_cast<std::uint16_t>(number - 1))),
-          adapters(fabric, *loop, clock, nullptr, Budgets{}, account, nullptr, nullptr, keeping) {
+          adapters(fabric, *loop, clock, power, Budgets{}, account, nullptr, nullptr, keeping) {
       fabric.use(local);
       EXPECT_TRUE(adapters.add_static({"VM-" + std::to_string(number),
                                        socket,

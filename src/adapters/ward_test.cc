@@ -48,7 +48,7 @@ class WardTest : public testing::Test {
   }
 
   Keeping keeping_{[] {}};
-  test::TwoShards two_{&keeping_, nullptr, test::Second::kWard};
+  test::TwoShards two_{&keeping_, nullptr, nullptr, test::Second::kWard};
   std::atomic<int> refusals_ = 0;  // how many moves are refused from now on
   ShardPlacement placement_{two_.shards(), [this](const std::string&) {
                               return refusals_ > 0 && refusals_-- > 0

@@ -1,6 +1,7 @@
 #include "cluster/membership.h"
 
 #include <algorithm>
+#include <fmt/core.h>
 #include <utility>
 
 #include "base/control_thread.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr Duration kTick = std::chrono::milliseconds(500);
 constexpr int kTicksPerDiscovery = 4;
 constexpr std::chrono::seconds kStorePatience(5);
+constexpr Duration kViewPatience = std::chrono::seconds(2);
 
 std::uint16_t count_of(const std::vector<shard::Loop*>& loops) {
   return static_cast<std::uint16_t>(loops.size());
@@ -70,6 +72,26 @@ void Membership::ShardNews::on_gid_moved(transport::SegmentId segment, const ver
   if (segment != transport::SegmentId{}) news_.gid_moved({segment, gid}, shard_);
 }
 
+// A view that was sent before waits in the shard's mailbox in front of the move's first step. One that the
+// mailbox refused is offered again after the move, and move() has replaced it by then.
+Result<adapters::Placed> Membership::while_held(const std::string& adapter, std::uint32_t shard,
+                                                const std::function<Result<adapters::Placed>()>& move) {
+  std::unique_lock held(views_, std::defer_lock);
+  if (!held.try_lock_for(kViewPatience))
+    return fail(ErrorKind::kUnavailable, "a view of the cluster is being made: try again in a moment");
+  if (!feed_.has(adapter)) return move();
+  if (auto may = feed_.check(adapter, shard); !may) return Failure(std::move(may).error());
+  if (const control::StoreState store = plane_->store_state(); !store.connected) {
+    return fail(ErrorKind::kUnavailable,
+                fmt::format("VM {} stays on its shard while the store cannot be reached, because other hosts "
+                            "would not learn of another one: {}",
+                            adapter, store.trouble));
+  }
+  auto placed = move();
+  if (placed) feed_.move(adapter, shard, clock_.now());
+  return placed;
+}
+
 // --- The thread ---
 
 void Membership::run() {
@@ -78,26 +100,28 @@ void Membership::run() {
   int ticks = 0;
   const auto next = [&] { return inventory_changed_ ? std::min(next_tick, next_view_) : next_tick; };
   while (const auto news = news_.wait(next() - clock_.now())) {
-    take(*news);
-    if (inventory_changed_ && clock_.now() >= next_view_) renew_view();
-    if (clock_.now() < next_tick) continue;
+    presence_.publish(news->gids, *plane_);
+    presence_.publish(news->vms, *plane_);
+    const bool is_tick = clock_.now() >= next_tick;
+    send_views(*news, is_tick);
+    if (!is_tick) continue;
     next_tick = clock_.now() + kTick;
-    feed_.look_again(clock_.now());
     presence_.join_inventory(*plane_);
     plane_->look_after_store(clock_.now());
     if (++ticks % kTicksPerDiscovery == 0) presence_.publish_host(*plane_);
   }
 }
 
-void Membership::take(const News& news) {
+void Membership::send_views(const News& news, bool is_tick) {
+  const std::lock_guard held(views_);
   const Instant now = clock_.now();
-  presence_.publish(news.gids, *plane_);
-  presence_.publish(news.vms, *plane_);
   for (const auto& [vm, on] : news.vms) feed_.set_on(vm, on.has_value());
   for (const auto& [link, up] : news.hosts) feed_.set_up(link, up.has_value());
   if (news.store_was_lost) feed_.set_store_connected(false, now);
   feed_.set_store_connected(news.store_connected, now);
   inventory_changed_ = inventory_changed_ || news.inventory;
+  if (inventory_changed_ && clock_.now() >= next_view_) renew_view();
+  if (is_tick) feed_.look_again(clock_.now());
 }
 
 void Membership::renew_view() {

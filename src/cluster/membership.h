@@ -1,19 +1,25 @@
 // Membership: this daemon as a member of a cluster. It owns the plane, sends the shards their views of the
 // cluster (view_feed.h), and publishes this host's state (presence.h).
 //
-// One thread owns all of that. The shards and the plane put their news into its queue (news_queue.h) and go
-// on.
+// One thread does all of that. The shards and the plane put their news into its queue (news_queue.h) and go
+// on. While an adapter moves between the shards, the thread that moves it has the feed, and the membership's
+// thread waits before it sends a view.
 //
 // Life: construction, connect(), join(), stop() while the shards still run, destruction after they have
-// ended. Thread: one thread for these calls; the observers' functions on any thread, never blocking.
+// ended. Thread: one thread for these calls; while_held() any but a shard's, between connect() and stop();
+// the observers' functions on any thread, never blocking.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "adapters/power_observer.h"
+#include "adapters/views.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "cluster/news_queue.h"
@@ -27,7 +33,9 @@
 
 namespace pvrdma::cluster {
 
-class Membership final : public adapters::PowerObserver, private control::PlaneObserver {
+class Membership final : public adapters::PowerObserver,
+                         public adapters::Views,
+                         private control::PlaneObserver {
  public:
   // `loops` are those of this host's shards, in their order, and `links` its links to native endpoints. Loops
   // and clock are borrowed and outlive this object. `apply` runs on a loop's thread, as a task. `instance` is
@@ -59,6 +67,9 @@ class Membership final : public adapters::PowerObserver, private control::PlaneO
   fabric::FabricObserver& of_shard(transport::ShardNumber shard) { return shards_.at(shard.value); }
   void on_power(const std::string& vm, bool on) override { news_.powered(vm, on); }
 
+  Result<adapters::Placed> while_held(const std::string& adapter, std::uint32_t shard,
+                                      const std::function<Result<adapters::Placed>()>& move) override;
+
  private:
   class ShardNews final : public fabric::FabricObserver {
    public:
@@ -77,7 +88,7 @@ class Membership final : public adapters::PowerObserver, private control::PlaneO
   void on_store(bool connected) override { news_.store_connected(connected); }
 
   void run();
-  void take(const News& news);
+  void send_views(const News& news, bool is_tick);
   void renew_view();
 
   // A view costs every daemon a pass over the whole inventory. So views have at least this pause between
@@ -91,6 +102,7 @@ class Membership final : public adapters::PowerObserver, private control::PlaneO
   std::vector<ShardNews> shards_;  // by number
   // Used by the caller's thread before join() and after stop(), and by the membership's thread in between.
   Presence presence_;
+  std::timed_mutex views_;  // a thread has it while it uses the feed, and does not wait for the store then
   ViewFeed feed_;
   std::unique_ptr<control::Plane> plane_;
   bool inventory_changed_ = false;  // since the last view

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -239,6 +241,147 @@ TEST_F(MembershipTest, SaysWhyItCannotJoin) {
   const auto started = lost.connect(control::make_sqlite_store({folder_ + "/no-such-folder/store.db"}));
   ASSERT_FALSE(started);
   EXPECT_NE(started.error().message.find("no-such-folder"), std::string::npos) << started.error().message;
+}
+
+// Two shards on one loop, and VM-01 on the first of them.
+class HeldViewsTest : public MembershipTest {
+ protected:
+  void SetUp() override {
+    MembershipTest::SetUp();
+    membership_ =
+        std::make_unique<Membership>(config_, "1.2.3", std::vector<control::RoceConfig>{},
+                                     std::vector<shard::Loop*>{loop_.get(), loop_.get()}, held_clock_,
+                                     [this](transport::ShardNumber shard, const ShardView& view) {
+                                       const std::lock_guard lock(mutex_);
+                                       vms_[shard.value] = view.adapters_of_host;
+                                       for (const auto& each : view.adapters)
+                                         shard_of_[each.config.name] = shard.value;
+                                       ++views_;
+                                       arrived_.notify_all();
+                                     });
+    auto store = std::make_unique<control::FakeStore>(cluster_);
+    store_ = store.get();
+    must(membership_->connect(std::move(store)));
+    membership_->join();
+    wait_for_inventory([](const control::Inventory& i) { return i.hosts.contains("esx-01"); });
+    edit([](control::Inventory& i) -> Result<void> {
+      add_switch(i);
+      must(edits::add_dvs_host(i, "dvs1", "esx-01"));
+      add_vm(i, "VM-01", "esx-01");
+      return {};
+    });
+    wait_for_shard("VM-01", 0);
+  }
+  void wait_for_shard(const std::string& vm, std::uint16_t shard) {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return shard_of_.contains(vm) && shard_of_.at(vm) == shard; });
+  }
+  int views() {
+    const std::lock_guard lock(mutex_);
+    return views_;
+  }
+  Result<adapters::Placed> while_held(
+      const std::string& adapter, const std::function<void()>& meanwhile = [] {}) {
+    return membership_->while_held(adapter, 1, [&meanwhile]() -> Result<adapters::Placed> {
+      meanwhile();
+      return adapters::Placed{};
+    });
+  }
+  void expect_refused(ErrorKind kind, const std::string& why) {
+    const auto refused = while_held("VM-01", [] { ADD_FAILURE() << "it must not move"; });
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, kind);
+    EXPECT_EQ(refused.error().message, why);
+  }
+
+  const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
+  control::FakeStore* store_ = nullptr;                 // owned by the plane
+  std::map<std::uint16_t, std::set<std::string>> vms_;  // of this host, as each shard knows them
+  std::map<std::string, std::uint16_t> shard_of_;       // by VM, as the latest view has it
+};
+
+TEST_F(HeldViewsTest, NoViewIsSentWhileAVmMovesAndThenTheyHaveItOnItsNewShard) {
+  const auto add_another = [this] {
+    const int before = views();
+    edit([](control::Inventory& i) -> Result<void> {
+      add_vm(i, "VM-02", "esx-01");
+      return {};
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // several pauses between views
+    EXPECT_EQ(views(), before);
+  };
+  ASSERT_TRUE(while_held("VM-01", add_another));
+  wait_for_shard("VM-01", 1);
+  wait_for_shard("VM-02", 0);
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(vms_.at(0), vms_.at(1));
+}
+
+TEST_F(HeldViewsTest, AVmThatDidNotMoveIsWhereItWas) {
+  const auto refused = membership_->while_held(
+      "VM-01", 1, []() -> Result<adapters::Placed> { return fail("there is no memory"); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "there is no memory");
+  edit([](control::Inventory& i) -> Result<void> {
+    add_vm(i, "VM-02", "esx-01");
+    return {};
+  });
+  wait_for_shard("VM-02", 1);
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(shard_of_.at("VM-01"), 0);
+}
+
+TEST_F(HeldViewsTest, AVmStaysThatHasToBeOnTheFirstShard) {
+  control::LiveHost older;
+  older.name = "esx-09";
+  older.version = "0.9";
+  edit([](control::Inventory& i) { return edits::add_host(i, "esx-09"); });
+  cluster_->put(control::live_host_key("esx-09"), control::live_host_value(older));
+  while (while_held("VM-01")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  expect_refused(ErrorKind::kConflict,
+                 "VM VM-01 has to be on the first shard, as all VMs of this host: host esx-09 runs release "
+                 "0.9, which knows of one only");
+  EXPECT_TRUE(while_held("an adapter of the configuration"));
+}
+
+TEST_F(HeldViewsTest, AVmStaysWhileOtherHostsCannotLearnOfItsShard) {
+  store_->go_away("no route to host");
+  expect_refused(ErrorKind::kUnavailable,
+                 "VM VM-01 stays on its shard while the store cannot be reached, because other hosts would "
+                 "not learn of another one: no route to host");
+  EXPECT_TRUE(while_held("an adapter of the configuration"));
+  store_->come_back();
+  EXPECT_TRUE(while_held("VM-01"));
+}
+
+// Here another move has the views, instead of a thread that is busy with one for too long.
+TEST_F(HeldViewsTest, AMoveDoesNotWaitForEver) {
+  EXPECT_TRUE(while_held("VM-01", [this] {
+    std::thread([this] {
+      expect_refused(ErrorKind::kUnavailable, "a view of the cluster is being made: try again in a moment");
+    }).join();
+  }));
+  wait_for_shard("VM-01", 1);
+}
+
+TEST_F(HeldViewsTest, TheRecordsOfAVmsGidsSayWhereItHasMovedTo) {
+  const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  const std::string key = control::gid_key({{3, 7}, "fe800000000000000000000000000001"});
+  const auto says = [&](std::optional<std::uint16_t> shard) {
+    return control::eventually([&] {
+      return cluster_->find(key) == control::gid_value({"VM-01", "esx-01", shard});
+    });
+  };
+  membership_->of_shard({}).on_gid_bound({3, 7}, gid, "VM-01");
+  ASSERT_TRUE(says(std::nullopt));
+  for (int i = 0; i < 5; ++i) {
+    membership_->of_shard(transport::ShardNumber(1)).on_gid_moved({3, 7}, gid);
+    EXPECT_TRUE(says(1));
+    membership_->of_shard({}).on_gid_moved({3, 7}, gid);
+    EXPECT_TRUE(says(std::nullopt));
+  }
+  membership_->of_shard({}).on_gid_unbound({3, 7}, gid);
+  EXPECT_TRUE(control::eventually([&] { return !cluster_->find(key); }));
 }
 
 }  // namespace

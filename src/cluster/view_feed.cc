@@ -73,6 +73,11 @@ void ViewFeed::set_inventory(std::shared_ptr<const control::Inventory> newest, I
   compute(now);
 }
 
+void ViewFeed::move(const std::string& vm, std::uint32_t shard, Instant now) {
+  shards_.move(vm, shard);
+  compute(now);
+}
+
 void ViewFeed::look_again(Instant now) {
   if (linger_.keeps() || owners_.is_due(now)) compute(now);
   for (ViewSlot& slot : slots_) slot.retry();

@@ -4,6 +4,7 @@
 // Thread: one; `apply` runs on the shards.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "cluster/known_owners.h"
 #include "cluster/linger.h"
@@ -37,6 +39,12 @@ class ViewFeed {
   void set_up(const ShardLink& link, bool up);
   void set_on(const std::string& vm, bool on) { shards_.set_on(vm, on); }
   void set_inventory(std::shared_ptr<const control::Inventory> newest, Instant now);
+
+  // As in VmShards.
+  bool has(const std::string& vm) const { return shards_.has(vm); }
+  Result<void> check(const std::string& vm, std::uint32_t shard) const { return shards_.check(vm, shard); }
+  // A VM that has() was moved to that shard: sends both shards their new views.
+  void move(const std::string& vm, std::uint32_t shard, Instant now);
 
   // Call it regularly: lingering records end with time, a missing user of this host may have been made, and
   // the shard may have had no room for a view.

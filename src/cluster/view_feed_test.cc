@@ -99,6 +99,22 @@ TEST_F(ViewFeedTest, EachShardGetsItsViewWhenThatChanges) {
   EXPECT_EQ(got[0].size(), 2U) << "its own view is the same";
 }
 
+TEST_F(ViewFeedTest, BothShardsLearnThatAVmWasMoved) {
+  std::map<std::uint16_t, std::vector<ShardView>> views;
+  ViewFeed feed(
+      "esx-01", "/run/pvrdma", VmShards("esx-01", 2, {}, true), {loop_.get(), loop_.get()},
+      [&views](transport::ShardNumber shard, const ShardView& view) { views[shard.value].push_back(view); });
+  for (auto& [name, live] : inventory_.live_hosts) live.shards = 1;
+  EXPECT_FALSE(feed.has("VM-01"));
+  feed.set_inventory(std::make_shared<const control::Inventory>(inventory_), now_);
+  ASSERT_TRUE(feed.has("VM-01"));
+  ASSERT_TRUE(feed.check("VM-01", 1));
+  feed.move("VM-01", 1, now_);
+  const auto got = shard::ask(*loop_, 1min, [&views] { return views; }).value();
+  EXPECT_TRUE(got.at(0).back().adapters.empty());
+  EXPECT_EQ(got.at(1).back().adapters.at(0).config.name, "VM-01");
+}
+
 TEST_F(ViewFeedTest, KeepsOthersWhileTheStoreIsAway) {
   feed_.set_store_connected(true, now_);
   store_says(inventory_);

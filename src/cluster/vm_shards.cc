@@ -17,6 +17,21 @@ void VmShards::set_on(const std::string& vm, bool on) {
   }
 }
 
+Result<void> VmShards::check(const std::string& vm, std::uint32_t shard) const {
+  if (shard == 0) return {};
+  if (!reported_.empty()) {
+    return fail(
+        ErrorKind::kConflict,
+        fmt::format("VM {} has to be on the first shard, as all VMs of this host: {}", vm, reported_));
+  }
+  if (linked_.contains(vm)) {
+    return fail(
+        ErrorKind::kConflict,
+        fmt::format("VM {} has to be on the first shard, which has the RoCE link of its network", vm));
+  }
+  return {};
+}
+
 std::vector<ShardView> VmShards::divide(const ShardView& whole, const control::Inventory& inventory) {
   if (count_ == 1) return {whole};
   place(whole, inventory);
@@ -54,9 +69,11 @@ void VmShards::place(const ShardView& whole, const control::Inventory& inventory
   std::erase_if(shards_, [&inventory](const auto& each) { return !inventory.vms.contains(each.first); });
   const std::string why = why_first(inventory);
   report(why);
+  linked_.clear();
   for (const adapters::WantedAdapter& adapter : whole.adapters) {
     const std::string& vm = adapter.config.name;
-    const bool must_be_first = !why.empty() || has_link(whole, adapter);
+    if (has_link(whole, adapter)) linked_.insert(vm);
+    const bool must_be_first = !why.empty() || linked_.contains(vm);
     const auto known = shards_.find(vm);
     if (known == shards_.end())
       shards_.emplace(vm, must_be_first ? 0 : emptiest(whole));

@@ -3,7 +3,8 @@
 // A VM comes to the shard with the fewest VMs, and stays there. If it leaves the host and comes back, it
 // comes to the same shard, where its last adapter may still have a client. Some VMs have to be on the first
 // shard, which has the links to native endpoints and the HCA, and which is the only one that older daemons
-// know of. If that becomes so while a VM is on, it is moved when it is off.
+// know of. If that becomes so while a VM is on, it is moved when it is off. An operator may move a VM to
+// another shard, and it stays there then.
 //
 // Thread: one.
 #pragma once
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "cluster/shard_view.h"
 #include "control/config/config.h"
 #include "control/model/inventory.h"
@@ -30,6 +32,15 @@ class VmShards {
 
   // Whether an adapter of this host has that VM's VMM. The store may say so later, or lose it with a lease.
   void set_on(const std::string& vm, bool on);
+
+  // Whether a view has placed the VM on a shard.
+  bool has(const std::string& vm) const { return shards_.contains(vm); }
+  // Whether a VM that has() may be on that shard, as of the last views. Errors: kConflict.
+  Result<void> check(const std::string& vm, std::uint32_t shard) const;
+  // A VM that has() is on that shard from now on.
+  void move(const std::string& vm, std::uint32_t shard) {
+    shards_.at(vm) = static_cast<std::uint16_t>(shard);
+  }
 
   // The views of all shards, by number. `whole` is compute_view()'s of `inventory`.
   std::vector<ShardView> divide(const ShardView& whole, const control::Inventory& inventory);
@@ -50,6 +61,7 @@ class VmShards {
   const bool uses_hca_;
   std::map<std::string, std::uint16_t> shards_;  // by VM of the cluster that is or was here
   std::set<std::string> on_;                     // VMs
+  std::set<std::string> linked_;                 // VMs whose segment has a link, as of the last views
   std::string reported_;                         // why_first(), as it was told last
 };
 

@@ -59,6 +59,25 @@ TEST_F(VmShardsTest, AVmThatComesBackComesToItsShard) {
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-11", "VM-13", "VM-14")));
 }
 
+TEST_F(VmShardsTest, AVmThatWasMovedStaysWhereItIs) {
+  EXPECT_FALSE(shards_.has("VM-01"));
+  divide();
+  ASSERT_TRUE(shards_.has("VM-01"));
+  ASSERT_TRUE(shards_.check("VM-01", 1));
+  shards_.move("VM-01", 1);
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-12"), ElementsAre("VM-01", "VM-11", "VM-13")));
+  inventory_.vms.at("VM-01").host = "esx-02";
+  divide();
+  inventory_.vms.at("VM-01").host = "esx-01";
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-12"), ElementsAre("VM-01", "VM-11", "VM-13")))
+      << "also when it comes back";
+  add_vm(inventory_, "VM-14", "esx-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-12", "VM-14"), ElementsAre("VM-01", "VM-11", "VM-13")));
+  remove_vm("VM-01");
+  divide();
+  EXPECT_FALSE(shards_.has("VM-01"));
+}
+
 TEST_F(VmShardsTest, OneShardServesAll) {
   VmShards one("esx-01", 1, {}, true);
   const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
@@ -73,6 +92,10 @@ TEST_F(VmShardsTest, AVmWhoseSegmentHasALinkIsOnTheFirstShard) {
   inventory_.powered_on["VM-12"] = "esx-01";
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11"), ElementsAre("VM-12", "VM-13")))
       << "not while it is on";
+  EXPECT_EQ(shards_.check("VM-12", 1).error().message,
+            "VM VM-12 has to be on the first shard, which has the RoCE link of its network");
+  EXPECT_TRUE(shards_.check("VM-12", 0));
+  EXPECT_TRUE(shards_.check("VM-13", 1));
   inventory_.powered_on.clear();
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12"), ElementsAre("VM-13")));
 }
@@ -83,6 +106,7 @@ TEST_F(VmShardsTest, AVmThatIsOnStaysWhateverTheStoreSays) {
   shards_.set_on("VM-11", true);
   inventory_.live_hosts.at("esx-02").shards.reset();
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12", "VM-13"), ElementsAre("VM-11")));
+  EXPECT_TRUE(shards_.check("VM-11", 0)) << "an operator need not wait until it is off";
   shards_.set_on("VM-11", false);
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
 }
@@ -90,6 +114,14 @@ TEST_F(VmShardsTest, AVmThatIsOnStaysWhateverTheStoreSays) {
 TEST_F(VmShardsTest, AnOlderDaemonFindsAllOnTheFirstShard) {
   inventory_.live_hosts.at("esx-02").shards.reset();
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
+  inventory_.live_hosts.at("esx-02").version = "0.9";
+  divide();
+  const auto refused = shards_.check("VM-01", 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(refused.error().message,
+            "VM VM-01 has to be on the first shard, as all VMs of this host: host esx-02 runs release 0.9, "
+            "which knows of one only");
   inventory_.live_hosts.at("esx-02").shards = 1;
   add_vm(inventory_, "VM-14", "esx-01");
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), ElementsAre("VM-14")));
@@ -126,6 +158,9 @@ void add_hca(control::Inventory& inventory, const std::string& host) {
 TEST_F(VmShardsTest, AnHcaServesTheFirstShard) {
   add_hca(inventory_, "esx-01");
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
+  EXPECT_EQ(shards_.check("VM-01", 1).error().message,
+            "VM VM-01 has to be on the first shard, as all VMs of this host: this host uses the HCA mlx5_0, "
+            "which serves the first one only");
   VmShards without("esx-01", 2, {}, false);
   const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
   EXPECT_EQ(without.divide(whole, inventory_).at(1).adapters.size(), 2U);

@@ -277,7 +277,12 @@ void Daemon::make_moves(const control::DaemonConfig& config) {
     motions_ = std::make_unique<moves::Motions>(*membership_->plane(), *side_, *host_calls_, *incoming_calls_,
                                                 find_monitor);
   placement_ = std::make_unique<adapters::ShardPlacement>(
-      *shards_, [this](const std::string& adapter) { return checkpoints_->check_none(adapter); });
+      *shards_,
+      [this, check_stays](const std::string& adapter) {
+        auto stays = check_stays(adapter);
+        return stays ? checkpoints_->check_none(adapter) : stays;
+      },
+      membership_.get());
   if (config.shard_balancing)
     balancer_ = std::make_unique<adapters::ShardBalancer>(*shards_, *placement_, clock_);
   if (ward_number_) ward_ = std::make_unique<adapters::Ward>(*placement_, clock_);

@@ -166,7 +166,7 @@ TEST(SnapshotOfTwoShards, IsRefusedIfOneHasStopped) {
 }
 
 TEST(SnapshotWithAWard, HasTheLastAnswerOfAWardThatSleeps) {
-  adapters::test::TwoShards two(nullptr, nullptr, adapters::test::Second::kWard);
+  adapters::test::TwoShards two(nullptr, nullptr, nullptr, adapters::test::Second::kWard);
   const verbs::HostAccount account{TotalBudgets{}};
   ShardSnapshots snapshots(two.shards(), account);
   const Snapshot before = snapshots.take_snapshot(SnapshotDetail::kAdapters).value();

@@ -240,9 +240,6 @@ Result<void> check_shard_balancing(const Document& document, const Config& confi
   const DaemonConfig& daemon = config.daemon;
   if (!daemon.shard_balancing) return {};
   const Section& section = *document.table("daemon");
-  if (config.adapters.empty())
-    return wrong(section, "shard_balancing",
-                 "needs an [[adapter]]: the VMs of a cluster stay on their shards");
   if (daemon.shards == 1)
     return wrong(section, "shard_balancing", "needs several shards: set shards to 2 or more");
   if (daemon.spin == Duration::max())
