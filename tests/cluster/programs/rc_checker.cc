@@ -13,8 +13,9 @@
 // --a, A with --peer ADDRESS:PORT in place of --b. They exchange the addresses of their QPs over TCP; when A
 // ends, B ends, too.
 //
-// Prints "running" when the connections are up, "progress ROUNDS" ten times a second, and at the end one JSON
-// line: {"rounds", "bytes", "longest_pause_ms", "errors": [...]}. Exit code 0: no error; 1: errors; 2: usage.
+// Prints "running" when the connections are up, and ten times a second "progress ROUNDS PAUSE": the longest
+// pause since the last such line, in microseconds. At the end it prints one JSON line: {"rounds", "bytes",
+// "longest_pause_ms", "errors": [...]}. Exit code 0: no error; 1: errors; 2: usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <arpa/inet.h>
@@ -326,14 +327,18 @@ int run_rounds(Ends& ends, driver::Device& device, const Options& options, Partn
   Clock::time_point last_progress = Clock::now();
   Clock::time_point last_report = last_progress;
   Clock::duration longest_pause{};
+  Clock::duration recent_pause{};  // since the last report
   while (stop_wanted == 0 && ends.errors.empty() && !ends.all_ended()) {
     const bool progress = ends.poll();
     const Clock::time_point now = Clock::now();
-    longest_pause = std::max(longest_pause, now - last_progress);
+    recent_pause = std::max(recent_pause, now - last_progress);
+    longest_pause = std::max(longest_pause, recent_pause);
     if (progress) last_progress = now;
     if (now - last_report >= std::chrono::milliseconds(100)) {
       last_report = now;
-      fmt::print("progress {}\n", ends.rounds());
+      fmt::print("progress {} {}\n", ends.rounds(),
+                 std::chrono::duration_cast<std::chrono::microseconds>(recent_pause).count());
+      recent_pause = {};
       std::fflush(stdout);
       if (partner != nullptr && partner->has_left()) break;
     }
