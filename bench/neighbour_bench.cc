@@ -57,7 +57,7 @@ struct Options {
   std::uint64_t touch_mib = 4096;
   std::string json;
   std::filesystem::path logs = "build/bench/neighbour";
-  bool ward = false;
+  Ward ward = Ward::kNone;
   bool list = false;
   // Options of the attacking process; not for users.
   std::string attack;
@@ -289,7 +289,11 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(-20, 19));
   app.add_option("--json", options.json, "where to write the results for bench/compare");
   app.add_option("--logs", options.logs, "folder of the daemons' logs");
-  app.add_flag("--ward", options.ward, "the attackers are in the daemon's ward");
+  app.add_option("--ward", options.ward,
+                 "the daemon has a ward: the attackers are \"placed\" there, or come there when they have "
+                 "\"earned\" it")
+      ->transform(CLI::Transformer(
+          std::map<std::string, Ward>{{"earned", Ward::kEarned}, {"placed", Ward::kPlaced}}));
   app.add_flag("--list", options.list, "show the scenarios");
   app.add_option("--attack", options.attack)->group("");
   app.add_option("--socket", options.sockets)->group("");
@@ -311,7 +315,7 @@ int run(int argc, char** argv) {
   print_head();
   std::vector<Result> results;
   for (const Attack* attack : chosen) {
-    if (options.ward && (attack->cluster || attack->ethernet)) {
+    if (options.ward != Ward::kNone && (attack->cluster || attack->ethernet)) {
       fmt::print("{:21} skipped: {}\n", attack->name, "its adapters cannot be in the ward");
       continue;
     }

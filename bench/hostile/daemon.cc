@@ -37,7 +37,7 @@ Daemon::Daemon(const Options& options) : options_(options) {
     for (const char* name : {"B", "C"}) wait_for(socket(name));
     if (options_.cluster) create_vm();
     for (const std::string& path : attackers()) wait_for(path);
-    if (options_.ward) fill_ward();
+    if (options_.ward == Ward::kPlaced) fill_ward();
   } catch (...) {
     kill();
     throw;
@@ -58,7 +58,8 @@ std::vector<std::string> Daemon::attackers() const {
 
 void Daemon::write_config() const {
   std::ofstream file(folder_ / "pvrdmad.toml");
-  file << fmt::format("[daemon]\napi_socket = \"{}\"\nshards = 1\nward = {}\n", api(), options_.ward);
+  file << fmt::format("[daemon]\napi_socket = \"{}\"\nshards = 1\nward = {}\n", api(),
+                      options_.ward != Ward::kNone);
   const auto adapter = [&](const std::string& name, std::uint32_t number, std::string_view doorbells) {
     file << fmt::format(
         "\n[[adapter]]\nname = \"{}\"\nsocket = \"{}\"\nmac = \"02:00:00:00:00:{:02x}\"\n"

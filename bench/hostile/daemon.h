@@ -14,13 +14,20 @@
 
 namespace pvrdma::bench {
 
+// Whether the daemon has a ward, and when the attackers' adapters come there.
+enum class Ward {
+  kNone,
+  kEarned,  // when the daemon puts them there
+  kPlaced,  // before the attack
+};
+
 class Daemon {
  public:
   struct Options {
     std::uint32_t attackers = 1;  // adapters A0 ...
     bool cluster = false;
     bool ethernet = false;  // has a RoCE link to ethernet()
-    bool ward = false;      // the attackers' adapters are in the ward
+    Ward ward = Ward::kNone;
     std::filesystem::path log;
   };
 

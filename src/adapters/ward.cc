@@ -7,8 +7,8 @@
 
 namespace pvrdma::adapters {
 
-void Ward::start() {
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+void Ward::start(ShardPlacement& placement) {
+  thread_ = std::jthread([this, &placement](const std::stop_token& stop) { run(stop, placement); });
 }
 
 void Ward::stop() {
@@ -28,7 +28,7 @@ void Ward::on_offence(const std::string& adapter, Duration took) {
   wake_.notify_one();
 }
 
-void Ward::run(const std::stop_token& stop) {
+void Ward::run(const std::stop_token& stop, ShardPlacement& placement) {
   begin_control_thread("ward");
   const auto has_news = [this] { return !news_.empty(); };
   while (!stop.stop_requested()) {
@@ -43,21 +43,21 @@ void Ward::run(const std::stop_token& stop) {
       news.swap(news_);
     }
     for (const News& each : news) offences_.note(each.offence, each.at);
-    take_in_all();
+    take_in_all(placement);
   }
 }
 
-void Ward::take_in_all() {
+void Ward::take_in_all(ShardPlacement& placement) {
   for (const Offence& each : offences_.due(clock_.now())) {
-    if (take_in(each))
+    if (take_in(each, placement))
       offences_.forget(each.adapter);
     else
       offences_.put_off(each.adapter, clock_.now());
   }
 }
 
-bool Ward::take_in(const Offence& offender) {
-  const auto placed = placement_.put_into_ward(
+bool Ward::take_in(const Offence& offender, ShardPlacement& placement) {
+  const auto placed = placement.put_into_ward(
       offender.adapter, fmt::format("twice within a minute it kept the other adapters waiting, for {} ms",
                                     microseconds_of(offender.took) / 1000));
   if (placed || placed.error().kind == ErrorKind::kNotFound) return true;

@@ -28,14 +28,15 @@ class Ward final : public OffenceObserver {
  public:
   static constexpr std::size_t kNewsMax = 256;  // while the thread moves an adapter; later ones are dropped
 
-  // Both are borrowed. The host has a ward.
-  Ward(ShardPlacement& placement, const Clock& clock, Duration first_pause = Offences::kFirstPause)
-      : placement_(placement), clock_(clock), offences_(first_pause) {}
+  // `clock` is borrowed.
+  explicit Ward(const Clock& clock, Duration first_pause = Offences::kFirstPause)
+      : clock_(clock), offences_(first_pause) {}
   ~Ward() override { stop(); }
   Ward(const Ward&) = delete;
   Ward& operator=(const Ward&) = delete;
 
-  void start();
+  // `placement` is borrowed until stop(). The host has a ward.
+  void start(ShardPlacement& placement);
   // Waits until a move that is under way is over.
   void stop();
 
@@ -47,15 +48,14 @@ class Ward final : public OffenceObserver {
     Offence offence;
     Instant at;
   };
-  void run(const std::stop_token& stop);
-  void take_in_all();
+  void run(const std::stop_token& stop, ShardPlacement& placement);
+  void take_in_all(ShardPlacement& placement);
   // Returns false if it is to be tried again.
-  bool take_in(const Offence& offender);
+  bool take_in(const Offence& offender, ShardPlacement& placement);
 
   static constexpr std::uint32_t kRefusedBurst = 4;
   static constexpr Duration kRefusedInterval = std::chrono::minutes(1);
 
-  ShardPlacement& placement_;
   const Clock& clock_;
   std::mutex mutex_;  // the thread allocates nothing under it, because shards wait for it
   std::condition_variable_any wake_;

@@ -26,7 +26,7 @@ constexpr Duration kGuard = std::chrono::seconds(20);
 // Shard 1 is the ward.
 class WardTest : public testing::Test {
  protected:
-  void SetUp() override { ward_.start(); }
+  void SetUp() override { ward_.start(placement_); }
 
   std::size_t shard_of(const std::string& adapter) {
     const auto thread = two_.shards().on(
@@ -56,7 +56,7 @@ class WardTest : public testing::Test {
                                          : Result<void>();
                             }};
   SteadyClock clock_;
-  Ward ward_{placement_, clock_, milliseconds(1)};
+  Ward ward_{clock_, milliseconds(1)};
 };
 
 TEST_F(WardTest, AnAdapterThatOffendsTwiceComesIntoTheWardWithItsClient) {

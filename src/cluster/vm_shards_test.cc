@@ -59,6 +59,13 @@ TEST_F(VmShardsTest, AVmThatComesBackComesToItsShard) {
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-11", "VM-13", "VM-14")));
 }
 
+TEST_F(VmShardsTest, AVmDoesNotComeIntoTheWard) {
+  divide();
+  ASSERT_TRUE(shards_.has("VM-01"));
+  EXPECT_EQ(shards_.check("VM-01", 2).error().message,
+            "VM VM-01 stays outside the ward, which has no connections to other hosts");
+}
+
 TEST_F(VmShardsTest, AVmThatWasMovedStaysWhereItIs) {
   EXPECT_FALSE(shards_.has("VM-01"));
   divide();
@@ -159,7 +166,7 @@ TEST_F(VmShardsTest, AnHcaServesTheFirstShard) {
   add_hca(inventory_, "esx-01");
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
   EXPECT_EQ(shards_.check("VM-01", 1).error().message,
-            "VM VM-01 has to be on the first shard, as all VMs of this host: this host uses the HCA mlx5_0, "
+            "VM VM-01 has to be on the first shard, as all VMs of this host: this host uses the HCA vmrdma0, "
             "which serves the first one only");
   VmShards without("esx-01", 2, {}, false);
   const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);

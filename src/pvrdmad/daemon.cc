@@ -168,12 +168,15 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
 
 Result<void> Daemon::make_adapters(const control::Config& config) {
   account_ = std::make_unique<verbs::HostAccount>(config.budgets.total);
+  if (ward_number_) ward_ = std::make_unique<adapters::Ward>(clock_);
   std::vector<adapters::Shard> shards;
   for (const auto& rig : rigs_) {
-    rig->make_adapters(config.roce, membership_.get(), config.budgets.each, *account_, *reaper_, keeping());
+    const bool is_ward = ward_number_ && shards.size() == ward_number_->value;
+    rig->make_adapters(config.roce, membership_.get(), config.budgets.each, *account_, *reaper_, keeping(),
+                       is_ward ? nullptr : ward_.get());
     shards.push_back(rig->shard());
+    shards.back().is_ward = is_ward;
   }
-  shards.back().is_ward = ward_number_.has_value();
   shards_ = std::make_unique<adapters::Shards>(std::move(shards));
   std::set<std::string> kept;
   if (keeper_ != nullptr) {
@@ -285,7 +288,6 @@ void Daemon::make_moves(const control::DaemonConfig& config) {
       membership_.get());
   if (config.shard_balancing)
     balancer_ = std::make_unique<adapters::ShardBalancer>(*shards_, *placement_, clock_);
-  if (ward_number_) ward_ = std::make_unique<adapters::Ward>(*placement_, clock_);
 }
 
 api::HostProof Daemon::host_proof() {
@@ -373,7 +375,7 @@ Result<void> Daemon::start() {
   if (keeper_ != nullptr) keeper_->start(*shards_);
   for (const auto& rig : rigs_) rig->start_thread();
   if (balancer_ != nullptr) balancer_->start();
-  if (ward_ != nullptr) ward_->start();
+  if (ward_ != nullptr) ward_->start(*placement_);
   api_->start();
   return {};
 }

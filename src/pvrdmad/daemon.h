@@ -123,6 +123,7 @@ class Daemon {
   std::unique_ptr<calls::IncomingCalls> incoming_calls_;  // null if membership_ is
   std::shared_ptr<tls::Context> tls_;                     // of lanes and calls; null: they are plain
   std::unique_ptr<fabric::HostGids> gids_;
+  std::unique_ptr<adapters::Ward> ward_;         // null: the host has no ward
   std::vector<std::unique_ptr<ShardRig>> rigs_;  // by shard
   // The next three are null if membership_ is. The rigs' Hca borrows two of them, and ends by end_serving().
   std::unique_ptr<calls::HostCalls> host_calls_;
@@ -140,7 +141,6 @@ class Daemon {
   std::unique_ptr<moves::Motions> motions_;  // null if membership_ is
   std::unique_ptr<adapters::ShardPlacement> placement_;
   std::unique_ptr<adapters::ShardBalancer> balancer_;  // null: the daemon moves no adapter by itself
-  std::unique_ptr<adapters::Ward> ward_;               // null: the host has no ward
   std::unique_ptr<api::HostReads> reads_;              // null if membership_ is
   std::unique_ptr<api::ApiServer> api_;
   tls::Certificates certificates_;

@@ -48,10 +48,10 @@ Result<void> ShardRig::make_roce(const std::vector<control::RoceConfig>& links, 
 
 void ShardRig::make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
                              const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
-                             adapters::Keeping* keeping) {
+                             adapters::Keeping* keeping, adapters::OffenceObserver* offences) {
   natives_ = std::make_unique<adapters::NativeLinks>(links);
   adapters_ = std::make_unique<adapters::AdapterSet>(fabric_, loop_, clock_, power, vm_budgets, &account,
-                                                     &reaper, natives_.get(), keeping);
+                                                     &reaper, natives_.get(), keeping, offences);
 }
 
 void ShardRig::make_hca(transport::HcaOptions options) {

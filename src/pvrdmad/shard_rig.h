@@ -45,7 +45,7 @@ class ShardRig {
   Result<void> make_roce(const std::vector<control::RoceConfig>& links, const TotalBudgets& totals);
   void make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
                      const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
-                     adapters::Keeping* keeping);
+                     adapters::Keeping* keeping, adapters::OffenceObserver* offences);
   void make_hca(transport::HcaOptions options);
   Result<void> make_thread(std::optional<std::uint32_t> core);
 
