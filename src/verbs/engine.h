@@ -109,6 +109,8 @@ class Engine {
 
   // Whose work it is to take messages of peers. Borrowed; null (at first): nobody's.
   void belong_to(Blame::Party* party) { party_ = party; }
+  // Null: it belongs to nobody.
+  Blame* blame() const { return party_ != nullptr ? &party_->blame() : nullptr; }
 
   // Destroys every object and unbinds every GID, as if the engine were new; counters stay. For CTL RESET and
   // VM reset. Like destroy_context() it is cheap however many objects there are: run() gives their memory

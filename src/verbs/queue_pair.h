@@ -217,8 +217,10 @@ struct ReceiveState {
   bool last_wqe_reported = false;
   bool peer_pauses =
       false;  // the last answer was an RNR NAK; not saved: the peer's timer ends the pause, too
-  // The first message that was executed before and came again with Gap::kEarly. Not saved.
-  std::optional<MessageNumber> early_duplicate;
+  // What was executed before and came again with Gap::kEarly; not saved. Of the reads and atomics the first,
+  // and whether there was anything else.
+  std::optional<MessageNumber> early_read;
+  bool came_again_early = false;
   ReceiveWork receive;
   AtomicReplays replays;
 };

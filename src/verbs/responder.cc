@@ -114,23 +114,38 @@ void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
 void Responder::on_early(QueuePair& qp, const Request& request) {
   if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to)) return;
   ReceiveSide& receive = qp.receive;
-  receive.gap = Gap::kEarly;
-  const auto is_before = [&](MessageNumber number) { return distance(request.number, number) < 0; };
-  if (is_before(receive.expected) && (!receive.early_duplicate || is_before(*receive.early_duplicate)))
-    receive.early_duplicate = request.number;
+  if (std::exchange(receive.gap, Gap::kEarly) != Gap::kEarly) {
+    receive.early_read.reset();
+    receive.came_again_early = false;
+  }
+  if (distance(request.number, receive.expected) >= 0) return;
+  if (request.op != RequestOp::kRead && !request.is_atomic()) {
+    receive.came_again_early = true;
+  } else if (!receive.early_read || distance(request.number, *receive.early_read) < 0) {
+    receive.early_read = request.number;
+  }
 }
 
+// The requester may wait only for answers to what was executed before, so it would not know the message that
+// is expected here. First comes the answer that costs it no retry.
 void Responder::on_path_restored(QueuePair& qp, Instant now) {
-  const auto duplicate = std::exchange(qp.receive.early_duplicate, std::nullopt);
-  if (qp.receive.gap != Gap::kEarly || qp.receive.counts_parts || !may_respond(qp.state())) return;
-  // The answer to it was lost. The requester may wait for nothing else, so it would not know the message that
-  // is expected here.
-  if (duplicate) {
-    const Request again{.from = qp.remote(), .to = qp.local(), .number = *duplicate};
+  ReceiveSide& receive = qp.receive;
+  const auto read = std::exchange(receive.early_read, std::nullopt);
+  const bool came_again = std::exchange(receive.came_again_early, false);
+  if (receive.gap != Gap::kEarly || receive.counts_parts || !may_respond(qp.state())) return;
+  if (came_again) {
+    const Request last{.from = qp.remote(),
+                       .to = qp.local(),
+                       .number = MessageNumber(receive.expected.value - 1),
+                       .psn = Psn(receive.psn.value - 1)};
+    respond(qp, last, last.number, Syndrome::kAck, now);
+  }
+  if (read && distance(*read, receive.expected) < 0) {
+    const Request again{.from = qp.remote(), .to = qp.local(), .number = *read};
     respond(qp, again, again.number, Syndrome::kNakSequence, now);
   }
   const Request missing{
-      .from = qp.remote(), .to = qp.local(), .number = qp.receive.expected, .psn = qp.receive.psn};
+      .from = qp.remote(), .to = qp.local(), .number = receive.expected, .psn = receive.psn};
   report_gap(qp, missing, now);
 }
 

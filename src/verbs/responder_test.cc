@@ -242,26 +242,50 @@ TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
 
 // The answers to what was executed were lost, and its repetition came early. So the requester waits for
 // nothing after it.
-TEST_F(ResponderTest, WhatCameEarlyAndWasExecutedBeforeIsAskedForToo) {
-  for (const std::uint32_t number : {kRqPsn, kRqPsn + 1, kRqPsn + 2}) {
-    ask_filled(request(RequestOp::kWrite, number, 8));
-    EXPECT_EQ(answered().syndrome, Syndrome::kAck);
+class CameAgainEarly : public ResponderTest {
+ protected:
+  using Answer = std::pair<Syndrome, std::uint32_t>;  // and the message
+
+  void SetUp() override {
+    ResponderTest::SetUp();
+    for (const std::uint32_t number : {kRqPsn, kRqPsn + 1, kRqPsn + 2}) {
+      ask_filled(request(RequestOp::kWrite, number, 8));
+      EXPECT_EQ(answered().syndrome, Syndrome::kAck);
+    }
   }
-  for (const std::uint32_t number : {kRqPsn + 2, kRqPsn + 1})
-    a.engine.on_early_request(request(RequestOp::kWrite, number, 8));
-  const auto peer_is_found = [this] {
+  void come_early(RequestOp op, std::uint32_t number) { a.engine.on_early_request(request(op, number, 8)); }
+  std::vector<Answer> when_peer_is_found() {
     a.engine.on_path_restored([](const Endpoint&, const Endpoint&) { return true; }, a.now);
     a.settle();
-    std::vector<MessageNumber> asked;
+    std::vector<Answer> all;
     for (const auto& each : answers()) {
-      EXPECT_EQ(each.message.syndrome, Syndrome::kNakSequence);
       EXPECT_EQ(each.message.offset, 0u);
-      asked.push_back(each.message.number);
+      all.emplace_back(each.message.syndrome, each.message.number.value);
     }
-    return asked;
-  };
-  EXPECT_THAT(peer_is_found(), testing::ElementsAre(MessageNumber(kRqPsn + 1), MessageNumber(kRqPsn + 3)));
-  EXPECT_THAT(peer_is_found(), IsEmpty()) << "it has been told";
+    return all;
+  }
+};
+
+TEST_F(CameAgainEarly, WritesAreAcknowledgedAndCostNoRetry) {
+  for (const std::uint32_t number : {kRqPsn + 2, kRqPsn + 1}) come_early(RequestOp::kWrite, number);
+  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kAck, kRqPsn + 2},
+                                                         Answer{Syndrome::kNakSequence, kRqPsn + 3}));
+  EXPECT_THAT(when_peer_is_found(), IsEmpty()) << "it has been told";
+}
+
+TEST_F(CameAgainEarly, ReadsAreAskedForFromTheFirstOn) {
+  for (const std::uint32_t number : {kRqPsn + 2, kRqPsn + 1}) come_early(RequestOp::kRead, number);
+  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 1},
+                                                         Answer{Syndrome::kNakSequence, kRqPsn + 3}));
+}
+
+TEST_F(CameAgainEarly, AnEarlierGapIsForgotten) {
+  come_early(RequestOp::kRead, kRqPsn + 1);
+  ask_filled(request(RequestOp::kWrite, kRqPsn + 3, 8));
+  EXPECT_EQ(answered().syndrome, Syndrome::kAck);
+  come_early(RequestOp::kWrite, kRqPsn + 3);
+  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kAck, kRqPsn + 3},
+                                                         Answer{Syndrome::kNakSequence, kRqPsn + 4}));
 }
 
 TEST_F(ResponderTest, AGapWithinAMessageNamesItsPlace) {
