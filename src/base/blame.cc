@@ -13,8 +13,8 @@ Blame::Party::~Party() {
 }
 
 void Blame::Piece::begin() {
-  outer_ = blame_.current_;
-  blame_.charge(this);
+  outer_ = blame_->current_;
+  blame_->charge(this);
 }
 
 // Charges the time since the last mark to the current piece, and makes `next` the current one.

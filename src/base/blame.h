@@ -89,13 +89,16 @@ class Blame {
 // in reverse order.
 class Blame::Piece {
  public:
-  Piece(Blame& blame, Party* party) : blame_(blame), party_(party), is_timed_(blame.watching_) {
+  Piece(Blame& blame, Party* party) : Piece(&blame, party) {}
+  // `blame` may be null: then nothing is timed.
+  Piece(Blame* blame, Party* party)
+      : blame_(blame), party_(party), is_timed_(blame != nullptr && blame->watching_) {
     if (is_timed_) [[unlikely]]
       begin();
   }
   ~Piece() {
     if (is_timed_) [[unlikely]]
-      blame_.charge(outer_);
+      blame_->charge(outer_);
   }
   Piece(const Piece&) = delete;
   Piece& operator=(const Piece&) = delete;
@@ -107,7 +110,7 @@ class Blame::Piece {
   friend class Blame;
   void begin();
 
-  Blame& blame_;
+  Blame* const blame_;
   Party* const party_;
   Piece* outer_ = nullptr;
   const bool is_timed_;

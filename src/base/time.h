@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
+#include <optional>
 
 namespace pvrdma {
 
@@ -28,9 +29,12 @@ struct Instant {
 
 // How a thread has spent its time so far.
 struct ThreadTimes {
-  Duration ran{0};           // on a core
-  Duration waited{0};        // ready to run, for a core
-  std::uint64_t sleeps = 0;  // how often it gave its core up to wait for something else
+  struct OffCore {
+    Duration waited{0};        // ready to run, for a core
+    std::uint64_t sleeps = 0;  // how often it gave its core up to wait for something else
+  };
+  Duration ran{0};                  // on a core
+  std::optional<OffCore> off_core;  // empty: it was not asked for, or is not known
 };
 
 // The clock that a shard reads. Simulations have their own. Thread: shard-owned.
@@ -40,8 +44,7 @@ class Clock {
   virtual Instant now() const = 0;
   // The CPU time that the calling thread has used so far. It is a system call.
   virtual Duration thread_cpu() const = 0;
-  // Of the calling thread. A clock or a kernel that knows only `ran` says that the thread never slept. It is
-  // several system calls.
+  // Of the calling thread. It is several system calls.
   virtual ThreadTimes thread_times() const { return {.ran = thread_cpu()}; }
 };
 

@@ -140,7 +140,10 @@ int Adapter::disable_irqs(std::uint32_t index) {
   return 0;
 }
 
+// A change of the address space may have to wait for a page fault of another shard. So it is nobody's work,
+// as the following ones.
 int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
+  const Blame::Piece nobodys(engine_.blame(), nullptr);
   const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, fd.fd(), request.fd_offset,
                                   request.readable, request.writable);
   account_.set_ram(memory_.ram_bytes());
@@ -153,6 +156,7 @@ int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
 }
 
 int Adapter::dma_unmap(std::uint64_t iova, std::uint64_t size) {
+  const Blame::Piece nobodys(engine_.blame(), nullptr);
   const int error = memory_.unmap(guestmem::GuestPhys{iova}, size);
   if (error != 0) log_.unmap_refused(iova, size, error);
   account_.set_ram(memory_.ram_bytes());
@@ -160,6 +164,7 @@ int Adapter::dma_unmap(std::uint64_t iova, std::uint64_t size) {
 }
 
 void Adapter::dma_unmap_all() {
+  const Blame::Piece nobodys(engine_.blame(), nullptr);
   memory_.unmap_all();
   account_.set_ram(0);
 }

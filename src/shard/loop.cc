@@ -135,7 +135,7 @@ void Loop::note_cost(Duration cost) {
 void Loop::wake_up(Instant now) {
   asleep_ += now - turn_watch_.began();
   counters_.asleep_us = microseconds_of(asleep_);
-  turn_watch_.begin(now);
+  turn_watch_.woke_up(now);
 }
 
 void Loop::end_turn(Instant now) {

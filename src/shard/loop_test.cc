@@ -297,14 +297,16 @@ TEST_F(LongTurnTest, SaysInWhoseTurnItWas) {
 }
 
 // Adapter web1 calls adapter web2, which makes the turn long.
+class Guest final : public Blame::Party {
+ public:
+  using Party::Party;
+  void on_blamed(Duration took) override { blamed = took; }
+  std::string what() const override { return "adapter web2"; }
+  Duration blamed{0};
+};
+
 TEST_F(LongTurnTest, SaysBecauseOfWhomAndBlamesNobodyForAMissingCore) {
-  class Guest final : public Blame::Party {
-   public:
-    using Party::Party;
-    void on_blamed(Duration took) override { blamed = took; }
-    std::string what() const override { return "adapter web2"; }
-    Duration blamed{0};
-  } web2(loop_->blame());
+  Guest web2(loop_->blame());
   Scripted web1;
   web1.name = "adapter web1";
   std::function<void()> work = [&] { clock_.sleep(30ms); };
@@ -336,6 +338,50 @@ TEST_F(LongTurnTest, SaysBecauseOfWhomAndBlamesNobodyForAMissingCore) {
   EXPECT_EQ(loop_->counters().long_turns, 6U);
   EXPECT_EQ(loop_->counters().long_turns_unblamed, 3U);
   loop_->remove(web1);
+}
+
+TEST_F(LongTurnTest, BlamesNobodyIfTheKernelsCountsAreMissing) {
+  Guest web2(loop_->blame());
+  Scripted web1;
+  web1.name = "adapter web1";
+  bool lost = false;
+  web1.on_run = [&](Instant) {
+    const Blame::Piece piece(loop_->blame(), &web2);
+    clock_.sleep(30ms);
+    clock_.lose_count(lost);
+    return true;
+  };
+  loop_->add(web1);
+  clock_.wait_for_core(500ms);
+  turn();
+  lost = true;
+  turn();
+  EXPECT_EQ(web2.blamed, 0ms) << "at the end";
+  lost = false;
+  turn();
+  EXPECT_EQ(web2.blamed, 0ms) << "at the beginning";
+  turn();
+  EXPECT_EQ(web2.blamed, 30ms);
+  loop_->remove(web1);
+}
+
+TEST(TurnWatchTest, TheSleepBeforeTheWorkIsNoneOfTheWork) {
+  test::ManualClock clock;
+  Blame blame(clock);
+  Guest guest(blame);
+  TurnWatch watch(0, clock, blame);
+  watch.begin(clock.now());
+  clock.sleep(30ms);
+  ASSERT_TRUE(watch.end(clock.now()));
+  watch.begin(clock.now());
+  clock.sleep(100us);
+  watch.woke_up(clock.now());
+  {
+    const Blame::Piece piece(blame, &guest);
+    clock.advance(40ms);  // this virtual machine had no core
+  }
+  ASSERT_TRUE(watch.end(clock.now()));
+  EXPECT_EQ(guest.blamed, 0ms);
 }
 
 TEST_F(LongTurnTest, TellsWorkFromWaiting) {

@@ -12,9 +12,13 @@ double milliseconds(Duration time) {
 }
 
 // How long the thread may have waited for a core. One that has not slept either ran or waited: for a core of
-// this machine, or where this machine is virtual, for one of its host, which the kernel does not count.
+// this machine, or where this machine is virtual, for one of its host, which the kernel does not count. The
+// same is assumed of a thread of which only the CPU time is known.
 Duration idle_in(Duration turn, const ThreadTimes& before, const ThreadTimes& after) {
-  return after.sleeps == before.sleeps ? turn - (after.ran - before.ran) : after.waited - before.waited;
+  const bool slept = before.off_core && after.off_core && before.off_core->sleeps != after.off_core->sleeps;
+  const Duration idle =
+      slept ? after.off_core->waited - before.off_core->waited : turn - (after.ran - before.ran);
+  return std::clamp(idle, Duration{0}, turn);
 }
 
 }  // namespace

@@ -43,6 +43,13 @@ class TurnWatch {
     times_read_ = now;
     times_ = times();
   }
+  // The turn has slept since it began, and its work begins now. That sleep must not be taken for one of the
+  // work.
+  void woke_up(Instant now) {
+    if (blame_.is_watching()) [[unlikely]]
+      times_read_ = Instant{};
+    begin(now);
+  }
   // The piece of work that began at the last mark has ended. `name()` returns a std::string.
   template <typename Name>
   void ran(Instant now, Name&& name) {
@@ -71,7 +78,8 @@ class TurnWatch {
 
   // How the thread has spent its time; only its CPU time while nobody can be blamed.
   ThreadTimes times() const {
-    return blame_.is_watching() ? clock_.thread_times() : ThreadTimes{.ran = clock_.thread_cpu()};
+    return blame_.is_watching() ? clock_.thread_times()
+                                : ThreadTimes{.ran = clock_.thread_cpu(), .off_core = {}};
   }
   template <typename Name>
   void name_longest(Duration took, Name&& name) {

@@ -24,7 +24,9 @@ class ManualClock final : public Clock {
     return Duration(cpu_nanoseconds_.load());
   }
   ThreadTimes thread_times() const override {
-    return {.ran = thread_cpu(), .waited = Duration(waited_nanoseconds_.load()), .sleeps = sleeps_};
+    ThreadTimes times{.ran = thread_cpu(), .off_core = {}};
+    if (!loses_count_) times.off_core = {.waited = Duration(waited_nanoseconds_.load()), .sleeps = sleeps_};
+    return times;
   }
 
   void set(Instant now) { nanoseconds_ = now.since_start.count(); }
@@ -39,6 +41,8 @@ class ManualClock final : public Clock {
     advance(by);
     waited_nanoseconds_ += by.count();
   }
+  // From now on only the CPU time of the thread is known; or all again.
+  void lose_count(bool lost) { loses_count_ = lost; }
   // The thread worked: its CPU time advances with the time.
   void work(Duration by) {
     advance(by);
@@ -55,6 +59,7 @@ class ManualClock final : public Clock {
   std::atomic<Duration::rep> cpu_nanoseconds_{0};
   std::atomic<Duration::rep> waited_nanoseconds_{0};
   std::atomic<std::uint64_t> sleeps_{0};
+  std::atomic<bool> loses_count_{false};
   mutable std::atomic<std::uint64_t> reads_{0};
   mutable std::atomic<std::uint64_t> cpu_reads_{0};
 };
