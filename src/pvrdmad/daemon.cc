@@ -382,7 +382,8 @@ Result<void> Daemon::start() {
 
 bool Daemon::has_client() {
   const auto snapshot = snapshots_->take_snapshot(snapshots::SnapshotDetail::kAdapters);
-  return !snapshot ||
+  if (!snapshot) return true;
+  return std::ranges::any_of(snapshot->shards, [](const auto& shard) { return !shard.trouble.empty(); }) ||
          std::ranges::any_of(snapshot->adapters, [](const auto& adapter) { return adapter.state != "off"; });
 }
 

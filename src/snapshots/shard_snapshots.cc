@@ -359,12 +359,21 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
     if (i == shards_.ward()) {
       const std::lock_guard lock(last_of_ward_->mutex);
       if (answers[i]) {
+        if (last_of_ward_->copy && last_of_ward_->copy->loop.turns > answers[i]->loop.turns)
+          answers[i] = *last_of_ward_->copy;  // another thread has asked later
         last_of_ward_->copy = *answers[i];
         last_of_ward_->at = Instant::now();
       } else if (last_of_ward_->copy) {
         late = fmt::format("the ward, shard {}, does not answer: these are its values of {} ms ago", i,
                            microseconds_of(Instant::now() - last_of_ward_->at) / 1000);
         answers[i] = *last_of_ward_->copy;
+        // Those that have left the ward since.
+        std::erase_if(answers[i]->adapters, [&copies](const AdapterCopy& old) {
+          return std::ranges::any_of(copies, [&old](const ShardCopy& shard) {
+            return std::ranges::any_of(
+                shard.adapters, [&old](const AdapterCopy& each) { return each.info.name == old.info.name; });
+          });
+        });
       }
     }
     if (!answers[i]) {
