@@ -49,7 +49,8 @@ auto ask(const Shard& shard, Step step) -> std::invoke_result_t<Step, AdapterSet
 }
 
 Result<Placed> move(const Shard& from, const Shard& to, const std::string& adapter) {
-  auto left = ask(from, [adapter](AdapterSet& set) { return set.begin_to_leave(adapter); });
+  const Target target = to.is_ward ? Target::kWard : Target::kShard;
+  auto left = ask(from, [adapter, target](AdapterSet& set) { return set.begin_to_leave(adapter, target); });
   if (!left) return Failure(std::move(left).error());
   const auto moving = std::make_shared<const MovingAdapter>(*std::move(left));
   const auto settle = [adapter](AdapterSet& set) { set.settle(adapter); };
@@ -92,11 +93,8 @@ Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t s
     error.field = "shard";
     return Failure(std::move(error));
   }
-  if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
-  const Shards::Standstill standstill(shards_);
-  auto placed = go(standstill, adapter, shard);
+  auto placed = go(adapter, shard, Leader::kOperator);
   if (placed) {
-    chosen_.insert(adapter);
     if (placed->from != placed->to) log::info("{}", text_of(adapter, *placed));
   } else if (placed.error().kind != ErrorKind::kNotFound) {
     log::warn("adapter {}: does not move to shard {}: {}", adapter, shard, placed.error().message);
@@ -105,17 +103,7 @@ Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t s
 }
 
 Result<Placed> ShardPlacement::relieve(const Relief& relief) {
-  const auto try_it = [&]() -> Result<Placed> {
-    if (auto idle = check_idle_(relief.adapter); !idle) return Failure(std::move(idle).error());
-    const Shards::Standstill standstill(shards_);
-    if (chosen_.contains(relief.adapter))
-      return fail(ErrorKind::kConflict,
-                  fmt::format("adapter {} stays on its shard, which an operator has chosen", relief.adapter));
-    if (const auto from = standstill.shard_of(relief.adapter); from && *from == shards_.ward())
-      return fail(ErrorKind::kConflict, fmt::format("adapter {} stays in the ward", relief.adapter));
-    return go(standstill, relief.adapter, relief.to);
-  };
-  auto placed = try_it();
+  auto placed = go(relief.adapter, relief.to, Leader::kBalancer);
   if (placed) {
     ++own_moves_;
     log::info("{}: {}", text_of(relief.adapter, *placed), reason_of(relief));
@@ -127,9 +115,7 @@ Result<Placed> ShardPlacement::relieve(const Relief& relief) {
 }
 
 Result<Placed> ShardPlacement::put_into_ward(const std::string& adapter, std::string_view why) {
-  if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
-  const Shards::Standstill standstill(shards_);
-  auto placed = go(standstill, adapter, shards_.ward().value());
+  auto placed = go(adapter, static_cast<std::uint32_t>(shards_.ward().value()), Leader::kWard);
   if (!placed || placed->from == placed->to) return placed;
   ++ward_moves_;
   events::tell(log::Level::kWarn,
@@ -138,19 +124,46 @@ Result<Placed> ShardPlacement::put_into_ward(const std::string& adapter, std::st
   return placed;
 }
 
-Result<Placed> ShardPlacement::go(const Shards::Standstill& standstill, const std::string& adapter,
-                                  std::uint32_t shard) {
-  const auto from = standstill.shard_of(adapter);
-  if (!from) return Failure(from.error());
-  const auto number = static_cast<std::uint32_t>(*from);
-  if (number == shard) return Placed{.from = shard, .to = shard};
-  const auto move_it = [&] { return move(shards_[number], shards_[shard], adapter); };
-  auto placed = views_ != nullptr ? views_->while_held(adapter, shard, move_it) : move_it();
-  if (!placed) return placed;
-  placed->from = number;
-  placed->to = shard;
-  ++moves_;
-  return placed;
+Result<Placed> ShardPlacement::go(const std::string& adapter, std::uint32_t shard, Leader leader) {
+  if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
+  auto known = go_if(adapter, shard, leader, views_ == nullptr);
+  if (!known) return Failure(std::move(known).error());
+  if (*known) return **known;
+  return views_->while_held(adapter, shard, [&]() -> Result<Placed> {
+    auto placed = go_if(adapter, shard, leader, true);
+    if (!placed) return Failure(std::move(placed).error());
+    return **placed;
+  });
+}
+
+Result<std::optional<Placed>> ShardPlacement::go_if(const std::string& adapter, std::uint32_t shard,
+                                                    Leader leader, bool may_move) {
+  const Shards::Standstill standstill(shards_);
+  const auto found = standstill.shard_of(adapter);
+  if (!found) return Failure(found.error());
+  const auto from = static_cast<std::uint32_t>(*found);
+  if (leader == Leader::kBalancer) {
+    if (auto may = check_balancing(adapter, from); !may) return Failure(std::move(may).error());
+  }
+  if (from != shard && !may_move) return std::optional<Placed>();
+  Placed placed{.from = from, .to = shard};
+  if (from != shard) {
+    const auto moved = move(shards_[from], shards_[shard], adapter);
+    if (!moved) return Failure(moved.error());
+    placed.pause = moved->pause;
+    ++moves_;
+  }
+  if (leader == Leader::kOperator) chosen_.insert(adapter);
+  return std::optional(placed);
+}
+
+Result<void> ShardPlacement::check_balancing(const std::string& adapter, std::size_t shard) const {
+  if (chosen_.contains(adapter))
+    return fail(ErrorKind::kConflict,
+                fmt::format("adapter {} stays on its shard, which an operator has chosen", adapter));
+  if (shard == shards_.ward())
+    return fail(ErrorKind::kConflict, fmt::format("adapter {} stays in the ward", adapter));
+  return {};
 }
 
 }  // namespace pvrdma::adapters

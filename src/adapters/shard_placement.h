@@ -11,7 +11,8 @@
 // If the second step fails, or the third cannot be asked for in time, then the old shard lets its adapter go
 // on. The fourth step cannot fail, and is asked for until it is done.
 //
-// In a cluster, the shards get no view of it meanwhile (views.h).
+// In a cluster, the shards get no view of it meanwhile (views.h). That is waited for before the shards are
+// asked, because a view may take long.
 //
 // An operator's place() chooses the shard: the daemon itself leaves the adapter there as long as it runs,
 // unless the adapter delays others.
@@ -22,6 +23,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -58,8 +60,13 @@ class ShardPlacement final : public Placement {
   Counts counts() const { return {moves_, own_moves_, ward_moves_}; }
 
  private:
-  // Whoever calls it says why.
-  Result<Placed> go(const Shards::Standstill& standstill, const std::string& adapter, std::uint32_t shard);
+  enum class Leader : std::uint8_t { kOperator, kBalancer, kWard };
+  Result<Placed> go(const std::string& adapter, std::uint32_t shard, Leader leader);
+  // The part in which other threads do not ask the shards. Empty: the adapter is to be moved, and must not.
+  Result<std::optional<Placed>> go_if(const std::string& adapter, std::uint32_t shard, Leader leader,
+                                      bool may_move);
+  // Whether balancing may move the adapter, which is on that shard. Called in a Standstill.
+  Result<void> check_balancing(const std::string& adapter, std::size_t shard) const;
 
   const Shards& shards_;
   const CheckIdle check_idle_;

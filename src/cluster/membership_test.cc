@@ -313,8 +313,8 @@ TEST_F(HeldViewsTest, NoViewIsSentWhileAVmMovesAndThenTheyHaveItOnItsNewShard) {
   ASSERT_TRUE(while_held("VM-01", add_another));
   wait_for_shard("VM-01", 1);
   wait_for_shard("VM-02", 0);
-  const std::lock_guard lock(mutex_);
-  EXPECT_EQ(vms_.at(0), vms_.at(1));
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [this] { return vms_.at(0) == vms_.at(1); });
 }
 
 TEST_F(HeldViewsTest, AVmThatDidNotMoveIsWhereItWas) {

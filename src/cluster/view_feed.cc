@@ -75,7 +75,7 @@ void ViewFeed::set_inventory(std::shared_ptr<const control::Inventory> newest, I
 
 void ViewFeed::move(const std::string& vm, std::uint32_t shard, Instant now) {
   shards_.move(vm, shard);
-  compute(now);
+  compute(now, Sent::kAll);
 }
 
 void ViewFeed::look_again(Instant now) {
@@ -83,7 +83,7 @@ void ViewFeed::look_again(Instant now) {
   for (ViewSlot& slot : slots_) slot.retry();
 }
 
-void ViewFeed::compute(Instant now) {
+void ViewFeed::compute(Instant now, Sent sent) {
   const auto is_up = [this](const std::string& host) {
     return std::ranges::any_of(up_, [&](const ShardLink& link) { return ids_.is_of(host, link.to); });
   };
@@ -98,7 +98,7 @@ void ViewFeed::compute(Instant now) {
   std::vector<ShardView> views = shards_.divide(whole, inventory);
   report_new_paths(last_.front() ? last_.front()->fabric : fabric::View{}, views.front().fabric);
   for (std::size_t i = 0; i < views.size(); ++i) {
-    if (last_[i] == views[i]) continue;
+    if (sent == Sent::kNew && last_[i] == views[i]) continue;
     last_[i] = views[i];
     slots_[i].put(std::move(views[i]));
   }

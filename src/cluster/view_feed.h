@@ -51,7 +51,8 @@ class ViewFeed {
   void look_again(Instant now);
 
  private:
-  void compute(Instant now);
+  enum class Sent : bool { kNew, kAll };
+  void compute(Instant now, Sent sent = Sent::kNew);
 
   const std::string host_;
   const std::string socket_folder_;

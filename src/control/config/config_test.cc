@@ -269,7 +269,7 @@ TEST_F(ConfigTest, ThereIsAWardWhereItIsPossible) {
       "FILE:2: [daemon] ward = true is not possible with a [[roce]] without switch: all of the daemon's "
       "own adapters would be on the shard of their link");
   EXPECT_EQ(mistake_in("[daemon]\nward = true\n" + member),
-            "FILE:2: [daemon] ward = true needs an [[adapter]]: the VMs of a cluster stay on their shards");
+            "FILE:2: [daemon] ward = true needs an [[adapter]]: the VMs of a cluster do not come there");
 }
 
 TEST(ShardsFor, OneForEightCores) {
