@@ -81,6 +81,10 @@ void Cluster::Host::on_gid_bound(transport::SegmentId segment, const verbs::Gid&
   }
 }
 
+void Cluster::Host::on_gid_moved(transport::SegmentId /*segment*/, const verbs::Gid& /*gid*/) noexcept {
+  require(false, "an adapter moved between shards, and each host here has one");
+}
+
 void Cluster::Host::on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) {
   require(segment == kSegment, "a GID was unbound in another segment");
   if (stranger) {

@@ -86,6 +86,7 @@ class Cluster {
     std::string name() const { return "esx" + std::to_string(index); }
     void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
     void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
+    void on_gid_moved(transport::SegmentId segment, const verbs::Gid& gid) noexcept override;
     void on_host_up(transport::HostId host, bool up) override;
 
     Cluster& cluster;
