@@ -105,7 +105,6 @@ Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t s
 Result<Placed> ShardPlacement::relieve(const Relief& relief) {
   auto placed = go(relief.adapter, relief.to, Leader::kBalancer);
   if (placed) {
-    ++own_moves_;
     log::info("{}: {}", text_of(relief.adapter, *placed), reason_of(relief));
   } else {
     log::debug("adapter {}: does not move to shard {}: {}", relief.adapter, relief.to,
@@ -117,7 +116,6 @@ Result<Placed> ShardPlacement::relieve(const Relief& relief) {
 Result<Placed> ShardPlacement::put_into_ward(const std::string& adapter, std::string_view why) {
   auto placed = go(adapter, static_cast<std::uint32_t>(shards_.ward().value()), Leader::kWard);
   if (!placed || placed->from == placed->to) return placed;
-  ++ward_moves_;
   events::tell(log::Level::kWarn,
                {.type = events::Type::kShard, .kind = events::Kind::kVm, .object = adapter},
                "{}: that is the ward: {}", text_of(adapter, *placed), why);
@@ -152,6 +150,8 @@ Result<std::optional<Placed>> ShardPlacement::go_if(const std::string& adapter, 
     if (!moved) return Failure(moved.error());
     placed.pause = moved->pause;
     ++moves_;
+    if (leader == Leader::kBalancer) ++own_moves_;
+    if (leader == Leader::kWard) ++ward_moves_;
   }
   if (leader == Leader::kOperator) chosen_.insert(adapter);
   return std::optional(placed);

@@ -326,8 +326,9 @@ TEST_F(ApiServerTest, TellsTheBudgetsOfEachAdapterAndOfTheHost) {
 
 TEST_F(ApiServerTest, TellsOfEachShardAndWhyThereIsOne) {
   EXPECT_EQ(get("/v1/shards")->body,
-            "{\"shards\":[{\"number\":0,\"cpu\":5,\"cpu_us\":70,\"adapters\":[\"VM-01\"],"
-            "\"counters\":{\"shard\":{\"turns\":9}}}],\"why_one\":\"[daemon] shards is 1\"}\n");
+            "{\"shards\":[{\"number\":0,\"cpu\":5,\"cpu_us\":70,\"is_ward\":false,\"trouble\":\"\","
+            "\"adapters\":[\"VM-01\"],\"counters\":{\"shard\":{\"turns\":9}}}],\"why_one\":\"[daemon] shards "
+            "is 1\"}\n");
   host_.source.stopping = true;
   EXPECT_EQ(get("/v1/shards")->status, 503);
 }

@@ -148,7 +148,7 @@ std::string everything() {
   snapshot.tcp.peers = {{}};
   snapshot.hca.peers = {{}};
   snapshot.host = {{"switch", {{"duplicate_gids_refused"}, {"foreign_gids_refused"}, {"gids_lost"}}},
-                   {"placement", {{"moves"}, {"own_moves"}}},
+                   {"placement", {{"moves"}, {"own_moves"}, {"ward_moves"}}},
                    {"sandbox", {{"refused_calls"}}},
                    snapshots::transport_group("local", {}),
                    snapshots::budget_group(snapshots::kTotalBudgetRefusals, budgets),

@@ -102,7 +102,7 @@ class Membership final : public adapters::PowerObserver,
   std::vector<ShardNews> shards_;  // by number
   // Used by the caller's thread before join() and after stop(), and by the membership's thread in between.
   Presence presence_;
-  std::timed_mutex views_;  // a thread has it while it uses the feed, and does not wait for the store then
+  std::mutex views_;  // a thread has it while it uses the feed, and does not wait for the store then
   ViewFeed feed_;
   std::unique_ptr<control::Plane> plane_;
   bool inventory_changed_ = false;  // since the last view
