@@ -16,13 +16,14 @@
 #include <vector>
 
 #include "adapters/offence.h"
+#include "base/blame.h"
 #include "base/time.h"
 
 namespace pvrdma::adapters {
 
 class Offences {
  public:
-  static constexpr Duration kLeast = std::chrono::milliseconds(20);
+  static constexpr Duration kLeast = Blame::kLongPiece;
   static constexpr Duration kWithin = std::chrono::minutes(1);
   static constexpr std::size_t kAdaptersMax = 1024;
 

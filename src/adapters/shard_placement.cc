@@ -105,7 +105,7 @@ Result<Placed> ShardPlacement::place(const std::string& adapter, std::uint32_t s
 Result<Placed> ShardPlacement::relieve(const Relief& relief) {
   auto placed = go(relief.adapter, relief.to, Leader::kBalancer);
   if (placed) {
-    log::info("{}: {}", text_of(relief.adapter, *placed), reason_of(relief));
+    if (placed->from != placed->to) log::info("{}: {}", text_of(relief.adapter, *placed), reason_of(relief));
   } else {
     log::debug("adapter {}: does not move to shard {}: {}", relief.adapter, relief.to,
                placed.error().message);

@@ -17,7 +17,6 @@ void Ward::stop() {
 }
 
 void Ward::on_offence(const std::string& adapter, Duration took) {
-  if (took < Offences::kLeast) return;
   try {
     const std::lock_guard lock(mutex_);
     if (news_.size() >= kNewsMax) return;

@@ -1,13 +1,13 @@
 // TurnWatch: notices turns that delay everything else, and names what took long in them.
 //
-// It reads no clock: the loop passes the time whenever it knows it, at the end of a piece of work. A name is
-// made only after a piece of work that took long.
+// It does not read the time: the loop passes it whenever it knows it, at the end of a piece of work. A name
+// is made only after a piece of work that took long.
 //
 // With Blame (base/blame.h) it finds out which adapter made a turn long, if it was one.
 //
 // It also tells how much of a long turn the thread ran. If that is most of it, the work was long. If it is
 // little, the thread waited: the machine had no core for it, or the kernel had to get a page of guest memory.
-// The thread's CPU clock is a system call. So the loop reads it when a turn begins that is kCpuReadApart or
+// The thread's CPU clock is a system call. So it is read when a turn begins that is kCpuReadApart or
 // more after the last reading, and after a long turn. That makes the CPU time at most kCpuReadApart too long.
 //
 // Thread: owned by one thread (the shard).

@@ -307,7 +307,33 @@ QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
 
 }  // namespace
 
+// The ward's newest answer.
 struct ShardSnapshots::LastOfWard {
+  // Puts it in place of an answer that is missing or older. Returns why the ward's values are old; empty:
+  // they are not. `others`: the copies of the other shards. `ward`: its name.
+  std::string stand_in(Result<ShardCopy>& answer, const std::vector<ShardCopy>& others,
+                       const std::string& ward) {
+    const std::lock_guard lock(mutex);
+    const bool is_late = !answer;
+    if (copy && (is_late || copy->loop.turns > answer->loop.turns)) answer = *copy;
+    if (!answer) return {};
+    if (!is_late) {
+      copy = *answer;
+      at = Instant::now();
+      return {};
+    }
+    std::erase_if(answer->adapters, [&others](const AdapterCopy& old) {  // it has left the ward since
+      return std::ranges::any_of(others,
+                                 [&old](const ShardCopy& shard) { return has(shard, old.info.name); });
+    });
+    return fmt::format("{}, does not answer: these are its values of {} ms ago", ward,
+                       microseconds_of(Instant::now() - at) / 1000);
+  }
+  static bool has(const ShardCopy& shard, const std::string& adapter) {
+    return std::ranges::any_of(shard.adapters,
+                               [&adapter](const AdapterCopy& each) { return each.info.name == adapter; });
+  }
+
   std::mutex mutex;
   std::optional<ShardCopy> copy;  // empty: it has not answered yet
   Instant at;
@@ -356,26 +382,7 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
   std::vector<ShardCopy> copies;
   std::string late;  // why the ward's values are old; empty: they are not
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (i == shards_.ward()) {
-      const std::lock_guard lock(last_of_ward_->mutex);
-      if (answers[i]) {
-        if (last_of_ward_->copy && last_of_ward_->copy->loop.turns > answers[i]->loop.turns)
-          answers[i] = *last_of_ward_->copy;  // another thread has asked later
-        last_of_ward_->copy = *answers[i];
-        last_of_ward_->at = Instant::now();
-      } else if (last_of_ward_->copy) {
-        late = fmt::format("the ward, shard {}, does not answer: these are its values of {} ms ago", i,
-                           microseconds_of(Instant::now() - last_of_ward_->at) / 1000);
-        answers[i] = *last_of_ward_->copy;
-        // Those that have left the ward since.
-        std::erase_if(answers[i]->adapters, [&copies](const AdapterCopy& old) {
-          return std::ranges::any_of(copies, [&old](const ShardCopy& shard) {
-            return std::ranges::any_of(
-                shard.adapters, [&old](const AdapterCopy& each) { return each.info.name == old.info.name; });
-          });
-        });
-      }
-    }
+    if (i == shards_.ward()) late = last_of_ward_->stand_in(answers[i], copies, shards_.name_of(i));
     if (!answers[i]) {
       Error error = std::move(answers[i]).error();
       return Failure(shards_.count() == 1 ? std::move(error) : std::move(error).in(shards_.name_of(i)));

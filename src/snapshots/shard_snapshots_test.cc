@@ -7,7 +7,9 @@
 #include <thread>
 #include <unistd.h>
 
+#include "adapters/keeping.h"
 #include "adapters/shard_links.h"
+#include "adapters/shard_placement.h"
 #include "adapters/two_shards_fixture.h"
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
@@ -165,31 +167,60 @@ TEST(SnapshotOfTwoShards, IsRefusedIfOneHasStopped) {
   EXPECT_EQ(snapshots.take_snapshot(SnapshotDetail::kAdapters).error().kind, ErrorKind::kUnavailable);
 }
 
-TEST(SnapshotWithAWard, HasTheLastAnswerOfAWardThatSleeps) {
-  adapters::test::TwoShards two(nullptr, nullptr, nullptr, adapters::test::Second::kWard);
-  const verbs::HostAccount account{TotalBudgets{}};
-  ShardSnapshots snapshots(two.shards(), account);
-  const Snapshot before = snapshots.take_snapshot(SnapshotDetail::kAdapters).value();
+class SnapshotWithAWard : public testing::Test {
+ protected:
+  Snapshot take(SnapshotDetail detail = SnapshotDetail::kAdaptersAndQps) {
+    return snapshots_.take_snapshot(detail).value();
+  }
+  Snapshot take_while_ward_sleeps() {
+    std::promise<void> asleep;
+    std::promise<void> wakes;
+    EXPECT_TRUE(two_.loop(1).post(shard::Task([&] {
+      asleep.set_value();
+      wakes.get_future().wait();
+    })));
+    asleep.get_future().wait();
+    Snapshot late = take();
+    wakes.set_value();
+    return late;
+  }
+
+  adapters::Keeping keeping_{[] {}};
+  adapters::test::TwoShards two_{&keeping_, nullptr, nullptr, adapters::test::Second::kWard};
+  const verbs::HostAccount account_{TotalBudgets{}};
+  ShardSnapshots snapshots_{two_.shards(), account_};
+};
+
+TEST_F(SnapshotWithAWard, HasTheLastAnswerOfAWardThatSleeps) {
+  const Snapshot before = take(SnapshotDetail::kAdapters);
   EXPECT_FALSE(before.shards[0].is_ward);
   EXPECT_TRUE(before.shards[1].is_ward);
   EXPECT_EQ(before.shards[1].trouble, "");
-
-  std::promise<void> asleep;
-  std::promise<void> wakes;
-  ASSERT_TRUE(two.loop(1).post(shard::Task([&] {
-    asleep.set_value();
-    wakes.get_future().wait();
-  })));
-  asleep.get_future().wait();
-  const Snapshot late = snapshots.take_snapshot(SnapshotDetail::kAdaptersAndQps).value();
-  wakes.set_value();
+  const Snapshot late = take_while_ward_sleeps();
   ASSERT_EQ(late.adapters.size(), 2U);
   EXPECT_EQ(late.adapters[0].trouble, "");
   EXPECT_EQ(late.adapters[1].name, "VM-2");
   for (const std::string& trouble : {late.adapters[1].trouble, late.shards[1].trouble})
-    EXPECT_TRUE(trouble.starts_with("the ward, shard 1, does not answer: these are its values of "))
+    EXPECT_TRUE(trouble.starts_with("shard 1, the ward, does not answer: these are its values of "))
         << trouble;
   EXPECT_GE(counter(late, "shard", "tasks"), counter(before, "shard", "tasks"));
+}
+
+TEST_F(SnapshotWithAWard, HasAnAdapterThatLeftTheWardOnce) {
+  take();
+  adapters::ShardPlacement placement(two_.shards(), [](const std::string&) { return Result<void>(); });
+  ASSERT_TRUE(placement.place("VM-2", 0));
+  const Snapshot late = take_while_ward_sleeps();
+  ASSERT_EQ(late.adapters.size(), 2U);
+  for (const AdapterSnapshot& adapter : late.adapters) EXPECT_EQ(adapter.trouble, "");
+  EXPECT_NE(late.shards[1].trouble, "");
+}
+
+TEST_F(SnapshotWithAWard, IsRefusedIfTheWardHasNeverAnswered) {
+  two_.stop(1);
+  const auto refused = snapshots_.take_snapshot(SnapshotDetail::kAdapters);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.starts_with("shard 1, the ward: ")) << refused.error().message;
 }
 
 TEST_F(ShardSnapshotsTest, IsRefusedByAStoppedShard) {
