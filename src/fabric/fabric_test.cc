@@ -431,6 +431,8 @@ TEST_F(FabricConnection, AsksForWhatCameFromAnotherShardOfItsPeersHost) {
   fabric_.set_view(view);
   EXPECT_EQ(ask_as(kEsx3), transport::Delivery::kForeignSource);
   EXPECT_EQ(answers().size(), 0U);
+  fabric_.on_restored(kEsx2, now_);  // the peer is asked where it was, and does not hear it
+  EXPECT_EQ(answers().size(), 1U);
   view.gids[0].host = kEsx3;
   fabric_.set_view(view);
   const auto asked = answers();

@@ -93,7 +93,7 @@ void Switch::set_view(const View& view) {
     return std::binary_search(change.reachable.begin(), change.reachable.end(), peer.gid);
   };
   each_engine([&](verbs::Engine& engine) {
-    if (!change.reachable.empty()) engine.on_path_restored(affected, now);
+    if (!change.reachable.empty()) engine.on_peers_found(affected, now);
     engine.on_path_ready();  // senders that waited for the old path have another one, or none to wait for
   });
 }

@@ -232,10 +232,9 @@ void describe(Archive& archive, ReceiveWork& receive) {
 template <typename Archive>
 void describe(Archive& archive, ReceiveState& receive) {
   auto& [expected, psn, under_way, counts_parts, gap, holds_receive, established_reported, last_wqe_reported,
-         peer_pauses, early_read, came_again_early, work, replays] = receive;
+         peer_pauses, early, work, replays] = receive;
   static_cast<void>(peer_pauses);
-  static_cast<void>(early_read);
-  static_cast<void>(came_again_early);
+  static_cast<void>(early);
   number(archive, "expected", expected, MessageNumber::kMask);
   number(archive, "psn", psn, Psn::kMask);
   describe(archive, under_way);

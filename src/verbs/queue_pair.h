@@ -202,6 +202,15 @@ enum class Gap : std::uint8_t {
   kReported,  // the peer knows: a kNakSequence or an RNR NAK for `expected` was sent
 };
 
+// The requests that were dropped as Gap::kEarly says since the peer was found. Some of them may be executed
+// all the same, before or after that, as they came by another way too. But their answers may have gone to
+// where the peer was.
+struct EarlyRequests {
+  std::optional<MessageNumber> first_read;  // the first read or atomic
+  std::optional<MessageNumber> first_other;
+  std::optional<MessageNumber> last;
+};
+
 // The state of a QP's receive side besides its receive queue. RESET assigns a new value.
 struct ReceiveState {
   MessageNumber expected;
@@ -216,11 +225,8 @@ struct ReceiveState {
   bool established_reported = false;
   bool last_wqe_reported = false;
   bool peer_pauses =
-      false;  // the last answer was an RNR NAK; not saved: the peer's timer ends the pause, too
-  // What was executed before and came again with Gap::kEarly; not saved. Of the reads and atomics the first,
-  // and whether there was anything else.
-  std::optional<MessageNumber> early_read;
-  bool came_again_early = false;
+      false;            // the last answer was an RNR NAK; not saved: the peer's timer ends the pause, too
+  EarlyRequests early;  // not saved
   ReceiveWork receive;
   AtomicReplays replays;
 };

@@ -113,39 +113,36 @@ void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
 
 void Responder::on_early(QueuePair& qp, const Request& request) {
   if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to)) return;
-  ReceiveSide& receive = qp.receive;
-  if (std::exchange(receive.gap, Gap::kEarly) != Gap::kEarly) {
-    receive.early_read.reset();
-    receive.came_again_early = false;
-  }
-  if (distance(request.number, receive.expected) >= 0) return;
-  if (request.op != RequestOp::kRead && !request.is_atomic()) {
-    receive.came_again_early = true;
-  } else if (!receive.early_read || distance(request.number, *receive.early_read) < 0) {
-    receive.early_read = request.number;
-  }
+  qp.receive.gap = Gap::kEarly;
+  EarlyRequests& early = qp.receive.early;
+  auto& first = request.op == RequestOp::kRead || request.is_atomic() ? early.first_read : early.first_other;
+  if (!first || distance(request.number, *first) < 0) first = request.number;
+  if (!early.last || distance(request.number, *early.last) > 0) early.last = request.number;
 }
 
 // The requester may wait only for answers to what was executed before, so it would not know the message that
 // is expected here. First comes the answer that costs it no retry.
-void Responder::on_path_restored(QueuePair& qp, Instant now) {
+void Responder::on_path_restored(QueuePair& qp, bool found, Instant now) {
   ReceiveSide& receive = qp.receive;
-  const auto read = std::exchange(receive.early_read, std::nullopt);
-  const bool came_again = std::exchange(receive.came_again_early, false);
-  if (receive.gap != Gap::kEarly || receive.counts_parts || !may_respond(qp.state())) return;
-  if (came_again) {
+  const MessageNumber expected = receive.expected;
+  if (receive.gap == Gap::kEarly && !receive.early.last) receive.early.last = expected;  // it was loaded
+  const EarlyRequests early = receive.early;
+  if (found) receive.early = {};
+  const bool is_due = found ? early.last.has_value() : receive.gap == Gap::kEarly;
+  if (!is_due || receive.counts_parts || !may_respond(qp.state())) return;
+  if (early.first_other && distance(*early.first_other, expected) < 0) {
     const Request last{.from = qp.remote(),
                        .to = qp.local(),
-                       .number = MessageNumber(receive.expected.value - 1),
+                       .number = MessageNumber(expected.value - 1),
                        .psn = Psn(receive.psn.value - 1)};
     respond(qp, last, last.number, Syndrome::kAck, now);
   }
-  if (read && distance(*read, receive.expected) < 0) {
-    const Request again{.from = qp.remote(), .to = qp.local(), .number = *read};
+  if (early.first_read && distance(*early.first_read, expected) < 0) {
+    const Request again{.from = qp.remote(), .to = qp.local(), .number = *early.first_read};
     respond(qp, again, again.number, Syndrome::kNakSequence, now);
   }
-  const Request missing{
-      .from = qp.remote(), .to = qp.local(), .number = receive.expected, .psn = receive.psn};
+  if (receive.gap != Gap::kEarly && distance(*early.last, expected) < 0) return;
+  const Request missing{.from = qp.remote(), .to = qp.local(), .number = expected, .psn = receive.psn};
   report_gap(qp, missing, now);
 }
 

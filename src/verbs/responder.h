@@ -33,8 +33,9 @@ class Responder {
 
   // A request of the peer was dropped because nobody here knew yet where the peer is.
   static void on_early(QueuePair& qp, const Request& request);
-  // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires.
-  void on_path_restored(QueuePair& qp, Instant now);
+  // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires. A
+  // peer that is not `found` may be elsewhere and not hear it, so it is asked once more when it is found.
+  void on_path_restored(QueuePair& qp, bool found, Instant now);
 
   // The guest has posted receives to the queue of a QP whose peer pauses, or to the SRQ. Peers that pause
   // after an RNR NAK are told, so that they need not wait until their timer expires. For an SRQ, at most
