@@ -107,7 +107,7 @@ Cluster::Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t stranger
       has_strangers_(strangers != 0),
       lanes_(seed, hosts),
       wire_(seed, clock),
-      directory_(~seed, hosts, kSegment, has_strangers_, hcas),
+      directory_(~seed, hosts, kSegment, {.natives = has_strangers_, .hcas = hcas}),
       nics_(seed + 1, clock),
       hosts_(hosts) {
   if (hcas) {

@@ -8,14 +8,16 @@
 
 namespace pvrdma::sim {
 
-Directory::Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives,
-                     bool hcas)
-    : random_(seed), segment_(segment), natives_(natives), hcas_(hcas), hosts_(hosts) {}
+Directory::Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment,
+                     const Options& options)
+    : random_(seed), segment_(segment), options_(options), hosts_(hosts) {}
 
-void Directory::write(std::uint32_t host, Write what, const verbs::Gid& gid, Instant now) {
+void Directory::write(std::uint32_t host, Write what, const verbs::Gid& gid, Instant now,
+                      std::uint32_t shard) {
   Host& writer = hosts_[host];
   writer.last_write = std::max(writer.last_write, now + random_.up_to(kPublishMax));
-  agenda_.emplace(writer.last_write, Change{.host = host, .life = writer.life, .write = what, .gid = gid});
+  agenda_.emplace(writer.last_write,
+                  Change{.host = host, .life = writer.life, .write = what, .gid = gid, .shard = shard});
 }
 
 void Directory::started(std::uint32_t host, Instant now) {
@@ -31,11 +33,15 @@ void Directory::died(std::uint32_t host, Instant now) {
     return change != nullptr && change->host == host;
   });
   agenda_.emplace(now + random_.up_to(kLeaseMax),
-                  Change{.host = host, .life = life, .write = Write::kLapse, .gid = {}});
+                  Change{.host = host, .life = life, .write = Write::kLapse, .gid = {}, .shard = 0});
 }
 
-void Directory::bound(std::uint32_t host, const verbs::Gid& gid, Instant now) {
-  write(host, Write::kBind, gid, now);
+void Directory::bound(std::uint32_t host, const verbs::Gid& gid, Instant now, std::uint32_t shard) {
+  write(host, Write::kBind, gid, now, shard);
+}
+
+void Directory::moved(std::uint32_t host, const verbs::Gid& gid, Instant now, std::uint32_t shard) {
+  write(host, Write::kMove, gid, now, shard);
 }
 
 void Directory::unbound(std::uint32_t host, const verbs::Gid& gid, Instant now) {
@@ -47,7 +53,7 @@ void Directory::set_ruleset(std::uint32_t host, bool enabled, Instant now) {
 }
 
 void Directory::drop_gids(std::uint32_t host) {
-  std::erase_if(gids_, [host](const auto& entry) { return entry.second == host; });
+  std::erase_if(gids_, [host](const auto& entry) { return entry.second.host == host; });
 }
 
 void Directory::apply(const Change& change, Instant now) {
@@ -63,8 +69,15 @@ void Directory::apply(const Change& change, Instant now) {
       host.alive = false;
       break;
     case Write::kBind: {
-      const auto [it, inserted] = gids_.try_emplace(change.gid, change.host);
+      const auto [it, inserted] = gids_.try_emplace(change.gid, change.host, change.shard);
       require(inserted, "GID " + change.gid.to_string() + " is held by two hosts");
+      break;
+    }
+    case Write::kMove: {
+      const auto held = gids_.find(change.gid);
+      require(held != gids_.end() && held->second.host == change.host,
+              "GID " + change.gid.to_string() + " moved on a host that did not hold it");
+      held->second.shard = change.shard;
       break;
     }
     case Write::kUnbind:
@@ -106,19 +119,23 @@ fabric::View Directory::view_for(std::uint32_t host) const {
   for (std::uint32_t other = 0; other < hosts_.size(); ++other) {
     if (other == host || !hosts_[other].alive) continue;
     const bool open = hosts_[host].ruleset && hosts_[other].ruleset;
-    view.hosts.push_back({.id = LaneNetwork::id_of(other),
-                          .name = "host-" + std::to_string(other),
-                          .path = !open   ? fabric::PathKind::kNone
-                                  : hcas_ ? fabric::PathKind::kHca
-                                          : fabric::PathKind::kTcp,
-                          .reason = open ? "both hosts may" : "ruleset pvrdma is disabled",
-                          .hca_switches = {segment_.dvs}});
+    for (std::uint32_t shard = 0; shard < options_.shards; ++shard) {
+      view.hosts.push_back({.id = LaneNetwork::id_of(other * options_.shards + shard),
+                            .name = "host-" + std::to_string(other),
+                            .path = !open           ? fabric::PathKind::kNone
+                                    : options_.hcas ? fabric::PathKind::kHca
+                                                    : fabric::PathKind::kTcp,
+                            .reason = open ? "both hosts may" : "ruleset pvrdma is disabled",
+                            .hca_switches = {segment_.dvs}});
+    }
   }
   for (const auto& [gid, holder] : gids_) {
-    if (holder != host)
-      view.gids.push_back({.segment = segment_, .gid = gid, .host = LaneNetwork::id_of(holder)});
+    if (holder.host == host) continue;
+    view.gids.push_back({.segment = segment_,
+                         .gid = gid,
+                         .host = LaneNetwork::id_of(holder.host * options_.shards + holder.shard)});
   }
-  if (natives_) view.natives.push_back({segment_, {}});
+  if (options_.natives) view.natives.push_back({segment_, {}});
   return view;
 }
 

@@ -23,9 +23,12 @@ class Directory {
   static constexpr Duration kViewMax = std::chrono::milliseconds(3);
   static constexpr Duration kLeaseMax = std::chrono::milliseconds(60);
 
-  // `natives`: ports may reach endpoints outside the cluster.
-  Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives = false,
-            bool hcas = false);
+  struct Options {
+    bool natives = false;  // ports may reach endpoints outside the cluster
+    bool hcas = false;
+    std::uint32_t shards = 1;  // of each host
+  };
+  Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, const Options& options);
 
   // --- Hosts write: a change becomes the truth a little later, in order. ---
 
@@ -33,7 +36,9 @@ class Directory {
   void started(std::uint32_t host, Instant now);
   // The host writes nothing more; its records vanish with its lease.
   void died(std::uint32_t host, Instant now);
-  void bound(std::uint32_t host, const verbs::Gid& gid, Instant now);
+  void bound(std::uint32_t host, const verbs::Gid& gid, Instant now, std::uint32_t shard = 0);
+  // A GID that the host holds is on another shard of it.
+  void moved(std::uint32_t host, const verbs::Gid& gid, Instant now, std::uint32_t shard);
   void unbound(std::uint32_t host, const verbs::Gid& gid, Instant now);
   void set_ruleset(std::uint32_t host, bool enabled, Instant now);
 
@@ -55,12 +60,17 @@ class Directory {
     Instant last_write{};
     std::uint64_t seen = 0;  // the newest version that reached the host
   };
-  enum class Write : std::uint8_t { kStart, kLapse, kBind, kUnbind, kRulesetOn, kRulesetOff };
+  struct Holder {
+    std::uint32_t host;
+    std::uint32_t shard;
+  };
+  enum class Write : std::uint8_t { kStart, kLapse, kBind, kMove, kUnbind, kRulesetOn, kRulesetOff };
   struct Change {
     std::uint32_t host;
     std::uint32_t life;
     Write write;
     verbs::Gid gid;
+    std::uint32_t shard;
   };
   struct Arrival {
     std::uint32_t host;
@@ -69,16 +79,15 @@ class Directory {
     fabric::View view;
   };
 
-  void write(std::uint32_t host, Write what, const verbs::Gid& gid, Instant now);
+  void write(std::uint32_t host, Write what, const verbs::Gid& gid, Instant now, std::uint32_t shard = 0);
   void apply(const Change& change, Instant now);
   void drop_gids(std::uint32_t host);
 
   Random random_;
   const transport::SegmentId segment_;
-  const bool natives_;
-  const bool hcas_;
+  const Options options_;
   std::vector<Host> hosts_;
-  std::map<verbs::Gid, std::uint32_t> gids_;
+  std::map<verbs::Gid, Holder> gids_;
   std::uint64_t version_ = 0;
   std::multimap<Instant, std::variant<Change, Arrival>> agenda_;
 };

@@ -15,7 +15,7 @@ constexpr Duration kLong = Directory::kLeaseMax;
 
 // The host died and started again before its lease has ended, and its new start is not known yet.
 TEST(SimDirectory, what_a_host_held_is_its_own_until_its_new_life_is_known) {
-  Directory directory(1, 2, kSegment);
+  Directory directory(1, 2, kSegment, {});
   Instant now{std::chrono::seconds(1)};
   const auto settle = [&] { static_cast<void>(directory.take_due(now = now + kLong)); };
   for (const std::uint32_t host : {0u, 1u}) directory.started(host, now);

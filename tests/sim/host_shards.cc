@@ -13,29 +13,89 @@ namespace {
 
 using test::must;
 
-constexpr transport::SegmentId kSegment{.dvs = 1, .vlan = 10};
-
 transport::ShardNumber to_number(std::size_t index) {
   return transport::ShardNumber(static_cast<std::uint16_t>(index));
 }
 
 }  // namespace
 
+// --- What lanes bring ---
+
+fabric::Fabric& HostShards::Arrivals::awake() {
+  shard_.sleeps = false;
+  return shard_.fabric;
+}
+
+transport::Delivery HostShards::Arrivals::on_request(transport::HostId from, transport::PathKind by,
+                                                     transport::SegmentId segment,
+                                                     const verbs::Request& request, verbs::Payload& payload,
+                                                     Instant now) {
+  return awake().on_request(from, by, segment, request, payload, now);
+}
+
+transport::Delivery HostShards::Arrivals::on_response(transport::HostId from, transport::SegmentId segment,
+                                                      const verbs::Response& response,
+                                                      verbs::Payload& payload, Instant now) {
+  return awake().on_response(from, segment, response, payload, now);
+}
+
+transport::Delivery HostShards::Arrivals::on_datagram(transport::HostId from, transport::SegmentId segment,
+                                                      const verbs::Datagram& datagram,
+                                                      const guestmem::SpanList& payload, Instant now) {
+  return awake().on_datagram(from, segment, datagram, payload, now);
+}
+
+void HostShards::Arrivals::on_ready(transport::HostId host, Instant now) {
+  awake().on_ready(host, now);
+}
+
+void HostShards::Arrivals::on_restored(transport::HostId host, Instant now) {
+  awake().on_restored(host, now);
+}
+
+void HostShards::Arrivals::on_up_changed(transport::HostId host, Instant now) {
+  awake().on_up_changed(host, now);
+}
+
 // --- One shard ---
 
-HostShards::Shard::Shard(HostShards& host, std::uint32_t index)
-    : rings(host.rings_),
+HostShards::Shard::Shard(HostShards& of, std::uint32_t index)
+    : host(of),
+      rings(of.rings_),
       number(to_number(index)),
-      loop(must(shard::Loop::create({.shard = index}, host.clock_))),
-      fabric(host.clock_, host.gids_, number) {
+      loop(must(shard::Loop::create({.shard = index}, of.clock_))),
+      fabric(of.clock_, of.gids_, number, of.outside_ ? this : nullptr) {
   fabric.use(local);
+  if (of.outside_) {
+    tcp.emplace(of.id_of(index), of.outside_->lanes);
+    fabric.use(*tcp);
+    of.outside_->lanes.attach(of.id_of(index), arrivals);
+  }
   if (rings == nullptr) return;
   siblings = must(transport::Siblings::create(rings, number, *loop, *this));
   fabric.use(*siblings);  // instead of `local`
 }
 
 HostShards::Shard::~Shard() {
+  if (host.outside_) host.outside_->lanes.detach(host.id_of(number.value), host.clock_.now());
   fabric.drop(transport::PathKind::kLocal);
+}
+
+void HostShards::Shard::on_gid_bound(transport::SegmentId /*segment*/, const verbs::Gid& gid,
+                                     const std::string& /*port*/) {
+  host.outside_->directory.bound(host.outside_->host, gid, host.clock_.now(), number.value);
+}
+
+void HostShards::Shard::on_gid_unbound(transport::SegmentId /*segment*/, const verbs::Gid& gid) {
+  host.outside_->directory.unbound(host.outside_->host, gid, host.clock_.now());
+}
+
+void HostShards::Shard::on_gid_moved(transport::SegmentId /*segment*/, const verbs::Gid& gid) noexcept {
+  host.outside_->directory.moved(host.outside_->host, gid, host.clock_.now(), number.value);
+}
+
+void HostShards::Shard::on_host_up(transport::HostId other, bool up) {
+  require(tcp->is_up(other) == up, "a shard was told that a lane is what it is not");
 }
 
 transport::SiblingInbound::Admission HostShards::Shard::admit(transport::ShardNumber from,
@@ -114,8 +174,9 @@ HostShards::Tally& HostShards::Tally::operator+=(const Tally& other) {
   return *this;
 }
 
-HostShards::HostShards(std::uint64_t seed, std::uint32_t shards, const Clock& clock)
-    : clock_(clock), random_(~seed), gids_(shards) {
+HostShards::HostShards(std::uint64_t seed, std::uint32_t shards, const Clock& clock,
+                       std::optional<Outside> outside)
+    : clock_(clock), outside_(outside), random_(~seed), gids_(shards) {
   if (shards > 1) rings_ = must(transport::siblings::HostRings::create(shards));
   for (std::uint32_t i = 0; i < shards; ++i) shards_.push_back(std::make_unique<Shard>(*this, i));
   gids_.set_tell([this](transport::ShardNumber from, transport::SegmentId segment,
@@ -136,6 +197,31 @@ void HostShards::tell(transport::ShardNumber from, transport::SegmentId segment,
 
 fabric::Switch& HostShards::segment(std::uint32_t shard) {
   return shards_[shard]->fabric.segment(kSegment);
+}
+
+transport::HostId HostShards::id_of(std::uint32_t shard) const {
+  return LaneNetwork::id_of(outside_->first_shard + shard);
+}
+
+// Like pvrdmad: to the transport first, then to the fabric.
+void HostShards::set_view(const fabric::View& view) {
+  std::set<transport::HostId> peers;
+  for (const fabric::RemoteHost& other : view.hosts) {
+    if (other.path != fabric::PathKind::kNone) peers.insert(other.id);
+  }
+  for (std::uint32_t i = 0; i < count(); ++i) {
+    shards_[i]->tasks.emplace_back([this, i, view, peers] {
+      outside_->lanes.configure(id_of(i), peers, clock_.now());
+      shards_[i]->fabric.set_view(view);
+    });
+  }
+}
+
+bool HostShards::has_view(const fabric::View& view) const {
+  return std::ranges::all_of(shards_, [&](const auto& each) {
+    return each->fabric.view() == view &&
+           std::ranges::all_of(view.hosts, [&](const auto& other) { return each->tcp->is_up(other.id); });
+  });
 }
 
 void HostShards::run(std::uint32_t shard, std::uint32_t vm, device::Adapter& adapter) {

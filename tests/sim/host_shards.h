@@ -10,7 +10,8 @@
 // away, it may be away in front of any message. It is never away in the middle of a copy: a revoke would wait
 // for it. siblings_threads_test has that case.
 //
-// A host with one shard has no rings, as in the daemon.
+// A host with one shard has no rings, as in the daemon. A host of a cluster has lanes besides: each shard has
+// its own to each shard of each other host (ADR 31).
 //
 // Thread: the world's.
 #pragma once
@@ -19,15 +20,19 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "device/adapter.h"
 #include "fabric/fabric.h"
+#include "fabric/fabric_observer.h"
 #include "fabric/host_gids.h"
 #include "shard/loop.h"
 #include "shard/pace.h"
+#include "sim/directory.h"
+#include "sim/lane_network.h"
 #include "sim/random.h"
 #include "support/running_adapter.h"
 #include "transport/local/local.h"
@@ -39,8 +44,20 @@ namespace pvrdma::sim {
 
 class HostShards {
  public:
-  // `clock` is borrowed.
-  HostShards(std::uint64_t seed, std::uint32_t shards, const Clock& clock);
+  // Of a host's adapters.
+  static constexpr transport::SegmentId kSegment{.dvs = 1, .vlan = 10};
+
+  // What a host of a cluster knows of the others. Borrowed.
+  struct Outside {
+    LaneNetwork& lanes;
+    Directory& directory;
+    std::uint32_t host;         // this one
+    std::uint32_t first_shard;  // its first shard, counted over all hosts
+  };
+
+  // `clock` is borrowed. Without `outside`, there is no other host.
+  HostShards(std::uint64_t seed, std::uint32_t shards, const Clock& clock,
+             std::optional<Outside> outside = {});
   ~HostShards();  // all adapters and ports are gone before
   HostShards(const HostShards&) = delete;
   HostShards& operator=(const HostShards&) = delete;
@@ -48,6 +65,10 @@ class HostShards {
   std::uint32_t count() const { return static_cast<std::uint32_t>(shards_.size()); }
   // The switch of the shard's adapters.
   fabric::Switch& segment(std::uint32_t shard);
+  // A view of the cluster reaches all shards, each when it is turned next.
+  void set_view(const fabric::View& view);
+  // Whether all shards have the view, and a lane to each shard that it names.
+  bool has_view(const fabric::View& view) const;
 
   // From now on the shard runs the adapter (borrowed) of the VM `vm`, until end().
   void run(std::uint32_t shard, std::uint32_t vm, device::Adapter& adapter);
@@ -90,7 +111,32 @@ class HostShards {
   Tally tally() const;
 
  private:
-  struct Shard final : transport::SiblingInbound {
+  // Wakes the shard with what lanes bring it, as its descriptors do.
+  struct Shard;
+  class Arrivals final : public transport::Inbound {
+   public:
+    explicit Arrivals(Shard& shard) : shard_(shard) {}
+
+    transport::Delivery on_request(transport::HostId from, transport::PathKind by,
+                                   transport::SegmentId segment, const verbs::Request& request,
+                                   verbs::Payload& payload, Instant now) override;
+    transport::Delivery on_response(transport::HostId from, transport::SegmentId segment,
+                                    const verbs::Response& response, verbs::Payload& payload,
+                                    Instant now) override;
+    transport::Delivery on_datagram(transport::HostId from, transport::SegmentId segment,
+                                    const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                                    Instant now) override;
+    void on_ready(transport::HostId host, Instant now) override;
+    void on_restored(transport::HostId host, Instant now) override;
+    void on_up_changed(transport::HostId host, Instant now) override;
+
+   private:
+    fabric::Fabric& awake();
+
+    Shard& shard_;
+  };
+
+  struct Shard final : transport::SiblingInbound, fabric::FabricObserver {
     Shard(HostShards& host, std::uint32_t index);
     ~Shard() override;
 
@@ -108,10 +154,19 @@ class HostShards {
     void on_room() override;
     void on_restored(transport::ShardNumber from, Instant now) override;
 
+    // FabricObserver, of a host in a cluster.
+    void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
+    void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
+    void on_gid_moved(transport::SegmentId segment, const verbs::Gid& gid) noexcept override;
+    void on_host_up(transport::HostId host, bool up) override;
+
+    const HostShards& host;
     const std::shared_ptr<transport::siblings::HostRings>& rings;  // null: this is the only shard
     const transport::ShardNumber number;
     const std::unique_ptr<shard::Loop> loop;
+    std::optional<HostTransport> tcp;  // of a host in a cluster
     fabric::Fabric fabric;
+    Arrivals arrivals{*this};
     transport::Local local;                                 // of the only shard
     std::unique_ptr<transport::Siblings> siblings;          // null: this is the only shard
     std::map<std::uint32_t, test::RunningAdapter> running;  // by VM
@@ -124,8 +179,11 @@ class HostShards {
   };
 
   void tell(transport::ShardNumber from, transport::SegmentId segment, fabric::HostGids::PortNumber port);
+  // Among the lanes.
+  transport::HostId id_of(std::uint32_t shard) const;
 
   const Clock& clock_;
+  const std::optional<Outside> outside_;
   Random random_;
   fabric::HostGids gids_;
   std::shared_ptr<transport::siblings::HostRings> rings_;

@@ -7,11 +7,11 @@ namespace pvrdma::sim {
 
 using transport::HostId;
 
-LaneNetwork::LaneNetwork(std::uint64_t seed, std::uint32_t hosts) : random_(seed) {
-  for (std::uint32_t from = 0; from < hosts; ++from) {
+LaneNetwork::LaneNetwork(std::uint64_t seed, std::uint32_t hosts, std::uint32_t shards) : random_(seed) {
+  for (std::uint32_t from = 0; from < hosts * shards; ++from) {
     hosts_[id_of(from)];
-    for (std::uint32_t to = 0; to < hosts; ++to) {
-      for (std::uint32_t i = 0; from != to && i < kLanes; ++i) {
+    for (std::uint32_t to = 0; to < hosts * shards; ++to) {
+      for (std::uint32_t i = 0; from / shards != to / shards && i < kLanes; ++i) {
         lanes_.push_back(Lane{.dialler = id_of(from), .acceptor = id_of(to)});
       }
     }

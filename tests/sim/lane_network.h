@@ -1,7 +1,7 @@
 // LaneNetwork: the lanes between all hosts of a simulated cluster, and each host's end of them as a transport
 // of kind tcp (HostTransport). As in transport/tcp, each host dials lanes to each peer and sends its requests
 // there; a broken lane is dialled again while both ends want it; the hosts are told of changes in the same
-// order.
+// order. As there, a "host" is a shard of a host (ADR 31): there are no lanes between shards of one host.
 //
 // Thread: the world's.
 #pragma once
@@ -17,10 +17,11 @@ namespace pvrdma::sim {
 
 class LaneNetwork {
  public:
-  LaneNetwork(std::uint64_t seed, std::uint32_t hosts);
+  // `shards`: of each host.
+  LaneNetwork(std::uint64_t seed, std::uint32_t hosts, std::uint32_t shards = 1);
 
-  // The id of a host of the cluster, never 0.
-  static transport::HostId id_of(std::uint32_t host) { return transport::HostId{host + 1}; }
+  // The id of a shard, counted over all hosts. Never 0.
+  static transport::HostId id_of(std::uint32_t index) { return transport::HostId{index + 1}; }
 
   LaneWeather weather;
 

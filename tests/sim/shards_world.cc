@@ -14,6 +14,8 @@ using std::chrono::milliseconds;
 using test::must;
 
 constexpr Duration kAwayMax = milliseconds(3);  // longer than any shard comes late
+// Until all hosts know where a VM is.
+constexpr Duration kNewsMax = Directory::kPublishMax + Directory::kViewMax + kAwayMax;
 constexpr std::uint32_t kVerificationsPerMille = 100;
 // What a move tells the QPs also heals what was lost before, so it must not come too often to see that.
 constexpr std::uint32_t kMovesPerMille = 200;  // of the replacements in a world without trouble
@@ -28,7 +30,7 @@ test::MachineOptions machine_options(const ShardsOptions& options) {
 }
 
 test::MachineOptions waking(test::MachineOptions options, ShardsParts& parts) {
-  options.before_each_call = [&parts](std::uint32_t vm) { parts.host.wake(parts.shard_of[vm]); };
+  options.before_each_call = [&parts](std::uint32_t vm) { parts.cluster.wake(parts.shard_of[vm]); };
   return options;
 }
 
@@ -41,30 +43,33 @@ Mix guest_mix(const ShardsOptions& options) {
 ShardsParts::ShardsParts(const ShardsOptions& options)
     : shard_of(options.vms),
       machines(waking(machine_options(options), *this)),
-      host(options.seed, options.shards, machines.clock()) {}
+      cluster(options.seed, options.hosts, options.shards, machines.clock()) {}
 
 ShardsWorld::ShardsWorld(const ShardsOptions& options)
     : ShardsParts(options),
       World(options.seed, options.connections, guest_mix(options), machines),
-      peace_(options.peace) {
+      peace_(options.peace),
+      moved_at_(options.vms) {
   for (std::uint32_t i = 0; i < options.vms; ++i) {
     gid_of_.push_back(test::gid_of(i));
     start(i);
   }
+  come_to_rest();
   connect_all();
 }
 
 ShardsWorld::~ShardsWorld() {
   leave();
   for (std::uint32_t i = 0; i < machines.count(); ++i) {
-    host.end(shard_of[i], i);
+    cluster.end(shard_of[i], i);
     machines.remove(i);
   }
 }
 
 ShardsWorld::ShardsTally ShardsWorld::shards_tally() const {
   ShardsTally all = shards_tally_;
-  all.rings = host.tally();
+  all.rings = cluster.tally();
+  all.lost_on_lanes = cluster.lanes().lost();
   return all;
 }
 
@@ -76,10 +81,21 @@ test::ConnectOptions ShardsWorld::connect_options() {
   return options;
 }
 
+std::uint32_t ShardsWorld::any_shard_of(std::uint32_t host) {
+  return host * cluster.shards_of_each() + random_.below(cluster.shards_of_each());
+}
+
+void ShardsWorld::come_to_rest() {
+  for (int round = 0; !cluster.at_rest(); ++round) {
+    require(round < 1000, "the hosts do not come to rest within a second");
+    pass(milliseconds(1));
+  }
+}
+
 void ShardsWorld::start(std::uint32_t index) {
-  shard_of[index] = any_shard();
-  machines.place(index, host.segment(shard_of[index]));
-  host.run(shard_of[index], index, machines.adapter(index));
+  shard_of[index] = any_shard_of(host_of(index));
+  machines.place(index, cluster.segment(shard_of[index]));
+  cluster.run(shard_of[index], index, machines.adapter(index));
   must(machines.open(index).bind_gid(0, gid_of_[index]));
   boot(index, gid_of_[index]);
 }
@@ -87,54 +103,79 @@ void ShardsWorld::start(std::uint32_t index) {
 void ShardsWorld::pass(Duration time) {
   const Instant end = machines.now() + time;
   while (true) {
-    for (int turns = 0; host.turn(); ++turns) require(turns < 1'000'000, "the shards never come to rest");
-    if (random_.chance(kVerificationsPerMille)) host.verify_sleepers();
+    for (int turns = 0; cluster.turn(); ++turns) require(turns < 1'000'000, "the shards never come to rest");
+    if (random_.chance(kVerificationsPerMille)) cluster.verify_sleepers();
     if (machines.now() >= end) break;
-    machines.clock().set(std::min(end, std::max(machines.now(), host.next_event())));
+    machines.clock().set(std::min(end, std::max(machines.now(), cluster.next_event())));
   }
   if (peace_ == Peace::kNoLoss) verify_no_loss();
 }
 
 // A shard that is away takes its guests' calls all the same, and its adapters may spend their shares in them.
 void ShardsWorld::let_all_run() {
-  host.bring_back();
-  const HostShards::Weather weather = std::exchange(host.weather, {});
+  cluster.bring_back();
+  const HostShards::Weather weather = cluster.weather();
+  cluster.set_weather({});
   pass(Duration(0));
-  host.weather = weather;
+  cluster.set_weather(weather);
 }
 
 // --- Guests must not notice this ---
 
 void ShardsWorld::change_weather() {
-  host.weather = {};
+  HostShards::Weather weather;
   switch (random_.below(4)) {
     case 0:
       break;
     case 1:
-      host.weather = {.late_per_mille = random_.below(1000), .late_max = microseconds(1)};
+      weather = {.late_per_mille = random_.below(1000), .late_max = microseconds(1)};
       break;
     case 2:
-      host.weather = {.late_per_mille = random_.below(500), .late_max = microseconds(random_.below(100))};
+      weather = {.late_per_mille = random_.below(500), .late_max = microseconds(random_.below(100))};
       break;
     default:
-      host.weather = {.late_per_mille = random_.below(100), .late_max = microseconds(random_.below(2000))};
+      weather = {.late_per_mille = random_.below(100), .late_max = microseconds(random_.below(2000))};
+  }
+  cluster.set_weather(weather);
+}
+
+// Between two shards of different hosts.
+void ShardsWorld::disturb_lanes() {
+  LaneNetwork& lanes = cluster.lanes();
+  const std::uint32_t own = any_shard();
+  const std::uint32_t host =
+      (cluster.host_of(own) + 1 + random_.below(cluster.hosts() - 1)) % cluster.hosts();
+  const transport::HostId a = LaneNetwork::id_of(own);
+  const transport::HostId b = LaneNetwork::id_of(any_shard_of(host));
+  const std::uint32_t choice = random_.below(peace_ == Peace::kNoLoss ? 2 : 4);
+  if (choice == 0) {
+    lanes.weather.delay_max = microseconds(random_.chance(200) ? random_.below(2000) : random_.below(100));
+    lanes.weather.pieces_per_mille = random_.chance(600) ? random_.below(1001) : 0;
+  } else if (choice == 1) {
+    lanes.stall(a, b, machines.now() + random_.up_to(milliseconds(2)));
+  } else {
+    ++tally_.breaks;
+    lanes.break_lanes(a, b, random_.chance(500), random_.up_to(milliseconds(4)), machines.now());
   }
 }
 
-// The adapter moves to another shard, or, as a VM moves from host to host, to a shard which may be its own.
-// For a while it may be on none then.
+// The adapter moves to another shard of its host. Or, as a VM moves from host to host, to a shard which may
+// be its own, and for a while it may be on none then. Without a timer, a peer on another host would not ask
+// again after that, nor if the VM is back before the peer has heard of its move (ADR 31).
 void ShardsWorld::replace(std::uint32_t index) {
   if (peace_ == Peace::kNoLoss || (peace_ == Peace::kNoTrouble && !random_.chance(kMovesPerMille))) return;
+  const bool only_moves = cluster.hosts() > 1 && peace_ != Peace::kNone;
+  if (only_moves && (cluster.shards_of_each() == 1 || machines.now() < moved_at_[index] + kNewsMax)) return;
   ++tally_.adapters_replaced;
-  if (host.count() > 1 && random_.chance(500)) return move(index);
+  if (cluster.shards_of_each() > 1 && (only_moves || random_.chance(500))) return move(index);
   asked(index);
-  host.end(shard_of[index], index);
+  cluster.end(shard_of[index], index);
   machines.take_away(index);
   if (random_.chance(500)) pass(random_.up_to(kAwayMax));
-  const std::uint32_t shard = any_shard();
+  const std::uint32_t shard = any_shard_of(host_of(index));
   if (shard != std::exchange(shard_of[index], shard)) ++shards_tally_.moved;
-  machines.bring_back(index, host.segment(shard));
-  host.run(shard, index, machines.adapter(index));
+  machines.bring_back(index, cluster.segment(shard));
+  cluster.run(shard, index, machines.adapter(index));
 }
 
 // As adapters::ShardPlacement does it, with time between its steps.
@@ -143,21 +184,23 @@ void ShardsWorld::move(std::uint32_t index) {
     if (random_.chance(500)) pass(random_.up_to(kAwayMax));
   };
   const std::uint32_t from = shard_of[index];
-  const std::uint32_t to = (from + 1 + random_.below(host.count() - 1)) % host.count();
+  std::uint32_t to = from;
+  while (to == from) to = any_shard_of(host_of(index));
   asked(index);
-  machines.begin_move(index, host.segment(to));
-  host.run(to, index, machines.adapter(index));
+  machines.begin_move(index, cluster.segment(to));
+  cluster.run(to, index, machines.adapter(index));
   wait();
-  host.wake(from);
+  cluster.wake(from);
   if (random_.chance(200)) {
     ++shards_tally_.turned_away;
-    host.end(to, index);
+    cluster.end(to, index);
     machines.turn_away(index);
   } else {
     ++shards_tally_.moved;
-    host.end(from, index);
+    cluster.end(from, index);
     machines.hand_over(index);
     shard_of[index] = to;
+    moved_at_[index] = machines.now();
   }
   wait();
   asked(index);
@@ -170,7 +213,7 @@ void ShardsWorld::fill_rings(std::size_t index, int side) {
   one.post_requests(side, random_.chance(200) ? 24 : random_.between(1, 6), Mix{});
   if (random_.chance(500)) return;
   for (std::uint32_t vm = 0; vm < machines.count(); ++vm) {
-    if (one.is_side_on(side, vm)) host.hold(shard_of[vm], microseconds(100));
+    if (one.is_side_on(side, vm)) cluster.hold(shard_of[vm], microseconds(100));
   }
   pass(random_.up_to(microseconds(50)));
 }
@@ -221,16 +264,16 @@ void ShardsWorld::lose(std::uint32_t index) {
   asked(index);
   pass(milliseconds(5));  // messages in flight must not reach the dead guest's memory; bury() checks it again
   bury(index);
-  host.end(shard_of[index], index);
+  cluster.end(shard_of[index], index);
   machines.remove(index);
   start(index);
   connect_all();
 }
 
-// Two VMs exchange their addresses. Their old QPs still send from the old addresses, and no peer accepts
-// that.
+// Two VMs of a host exchange their addresses. Their old QPs still send from the old addresses, and no peer
+// accepts that.
 void ShardsWorld::swap_gids(std::uint32_t a, std::uint32_t b) {
-  if (a == b) return;
+  if (a == b || host_of(a) != host_of(b)) return;
   each_connection([&](Connection& one) {
     if (one.uses_vm(a) || one.uses_vm(b)) one.trouble();
   });
@@ -271,10 +314,12 @@ void ShardsWorld::make_trouble(std::size_t index, int side) {
 void ShardsWorld::disturb(std::size_t index) {
   const std::uint32_t choice = random_.below(43);
   const int side = random_.chance(500) ? 1 : 0;
-  if (choice < 8) {
+  if (cluster.hosts() > 1 && random_.chance(300)) {
+    disturb_lanes();
+  } else if (choice < 8) {
     change_weather();
   } else if (choice < 22) {
-    host.hold(any_shard(), random_.up_to(kAwayMax));
+    cluster.hold(any_shard(), random_.up_to(kAwayMax));
   } else if (choice < 26) {
     stop_loans(index, side);
   } else if (peace_ != Peace::kNoLoss && choice < 28) {
@@ -289,18 +334,21 @@ void ShardsWorld::disturb(std::size_t index) {
 // --- The end ---
 
 void ShardsWorld::calm_down() {
-  host.weather = {};
-  host.bring_back();
+  cluster.set_weather({});
+  cluster.bring_back();
+  cluster.lanes().weather = {};
+  come_to_rest();
   verify_paths();
 }
 
 // Every shard knows the path to every VM.
 void ShardsWorld::verify_paths() {
-  for (std::uint32_t shard = 0; shard < host.count(); ++shard) {
-    for (const abi::Gid& gid : gid_of_) {
-      const auto path = host.segment(shard).path_to(verbs::Gid{gid.raw});
-      require(path.kind == transport::PathKind::kLocal,
-              "a path on the host is " + std::string(to_text(path.kind)) + ": " + path.reason);
+  for (std::uint32_t shard = 0; shard < cluster.shards(); ++shard) {
+    for (std::uint32_t vm = 0; vm < machines.count(); ++vm) {
+      const auto path = cluster.segment(shard).path_to(verbs::Gid{gid_of_[vm].raw});
+      const bool is_here = host_of(vm) == cluster.host_of(shard);
+      require(path.kind == (is_here ? transport::PathKind::kLocal : transport::PathKind::kTcp),
+              "a path is " + std::string(to_text(path.kind)) + ": " + path.reason);
     }
   }
 }

@@ -1,14 +1,16 @@
-// ShardsWorld: VMs on one host with several shards. Messages between shards go through the real rings. Shards
-// sleep, wake each other and come late; VMs move to other shards while their guests go on. Thread: one.
+// ShardsWorld: VMs on hosts with several shards. Messages between shards of a host go through the real rings,
+// and between hosts over lanes. Shards sleep, wake each other and come late; VMs move to other shards of
+// their host while their guests go on, and the other hosts hear of it later. Thread: one.
 //
-// Shards that come late, adapters that stop and VMs that move must not be noticed by a guest. Other trouble
-// may end connections: these are told before (Connection::trouble()). How much may happen, Peace says.
+// Shards that come late, adapters that stop, VMs that move and lanes that break must not be noticed by a
+// guest. Other trouble may end connections: these are told before (Connection::trouble()). How much may
+// happen, Peace says.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "sim/host_shards.h"
+#include "sim/sharded_cluster.h"
 #include "sim/world.h"
 #include "support/machines.h"
 
@@ -17,12 +19,14 @@ namespace pvrdma::sim {
 enum class Peace : std::uint8_t {
   kNone,       // everything happens
   kNoTrouble,  // no connection may end, and no QP has a timer: a message or wake-up that is lost stops it
-  kNoLoss,     // besides, adapters stay and run: no message may be lost, which would cost a repetition
+  kNoLoss,     // besides, adapters stay and run, and lanes stand: no message may be lost, which would cost a
+               // repetition
 };
 
 struct ShardsOptions {
   std::uint64_t seed = 1;
-  std::uint32_t shards = 2;
+  std::uint32_t hosts = 1;
+  std::uint32_t shards = 2;  // of each host
   std::uint32_t vms = 3;
   std::uint32_t connections = 4;
   HardwareVersion hardware_version = HardwareVersion::k18;
@@ -34,9 +38,9 @@ struct ShardsOptions {
 struct ShardsParts {
   explicit ShardsParts(const ShardsOptions& options);
 
-  std::vector<std::uint32_t> shard_of;  // by VM
+  std::vector<std::uint32_t> shard_of;  // by VM; counted over all hosts
   test::Machines machines;
-  HostShards host;
+  ShardedCluster cluster;
 };
 
 class ShardsWorld final : private ShardsParts, public World {
@@ -52,6 +56,7 @@ class ShardsWorld final : private ShardsParts, public World {
     std::uint64_t links_down = 0;
     std::uint64_t gids_moved = 0;  // to another shard
     HostShards::Tally rings;
+    std::uint64_t lost_on_lanes = 0;  // messages
   };
   ShardsTally shards_tally() const;
 
@@ -61,12 +66,18 @@ class ShardsWorld final : private ShardsParts, public World {
   void calm_down() override;
   test::ConnectOptions connect_options() override;
   void replace(std::uint32_t index) override;
-  void asked(std::uint32_t index) override { host.wake(shard_of[index]); }
+  void asked(std::uint32_t index) override { cluster.wake(shard_of[index]); }
   void let_all_run() override;
 
-  std::uint32_t any_shard() { return random_.below(host.count()); }
+  std::uint32_t any_shard() { return random_.below(cluster.shards()); }
+  std::uint32_t any_shard_of(std::uint32_t host);
+  // VMs stay on their hosts.
+  std::uint32_t host_of(std::uint32_t index) const { return index % cluster.hosts(); }
+  // Until all hosts know of each other, and of all GIDs.
+  void come_to_rest();
   void start(std::uint32_t index);
   void change_weather();
+  void disturb_lanes();
   void fill_rings(std::size_t index, int side);
   void stop_loans(std::size_t index, int side);
   void move(std::uint32_t index);
@@ -80,6 +91,7 @@ class ShardsWorld final : private ShardsParts, public World {
 
   const Peace peace_;
   std::vector<abi::Gid> gid_of_;
+  std::vector<Instant> moved_at_;  // by VM: to its shard
   ShardsTally shards_tally_;
 };
 

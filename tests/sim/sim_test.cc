@@ -98,6 +98,14 @@ ShardsOptions several_shards(std::uint64_t seed) {
           .peace = kPeaces[seed / 2 % std::size(kPeaces)]};
 }
 
+ShardsOptions several_hosts_with_shards(std::uint64_t seed) {
+  ShardsOptions options = several_shards(seed);
+  options.hosts = static_cast<std::uint32_t>(2 + seed % 11 % 2);
+  options.shards = static_cast<std::uint32_t>(1 + seed % 7 % 3);
+  options.vms = options.hosts + 1 + static_cast<std::uint32_t>(seed % 2);
+  return options;
+}
+
 // Runs the world to its end. Returns what went wrong; empty: nothing did.
 std::string live(World& world, std::uint64_t steps) {
   std::uint64_t step = 0;
@@ -273,6 +281,25 @@ TEST(Simulation, EveryShardKeepsItsPromises) {
   EXPECT_GT(total.rings.revoked, 0u);
 }
 
+TEST(Simulation, EveryHostWithShardsKeepsItsPromises) {
+  ShardsWorld::ShardsTally total;
+  live_all<ShardsWorld>(several_hosts_with_shards, 12, 1200, [&](const ShardsWorld& world) {
+    const ShardsWorld::ShardsTally one = world.shards_tally();
+    total.moved += one.moved;
+    total.turned_away += one.turned_away;
+    total.rings += one.rings;
+    total.lost_on_lanes += one.lost_on_lanes;
+  });
+  std::printf(
+      ", %llu VMs moved to another shard, %llu moves refused, %llu messages between shards of a host, %llu "
+      "messages lost on lanes\n",
+      number(total.moved), number(total.turned_away), number(total.rings.messages),
+      number(total.lost_on_lanes));
+  EXPECT_GT(total.moved, 0u);
+  EXPECT_GT(total.rings.messages, 0u);
+  EXPECT_GT(total.lost_on_lanes, 0u);
+}
+
 template <typename AnyWorld, typename Options>
 std::uint64_t fingerprint(const Options& options) {
   AnyWorld world(options);
@@ -300,6 +327,12 @@ TEST(Simulation, ASeedMakesOneWorldOfNativeEndpoints) {
 
 TEST(Simulation, ASeedMakesOneHostOfShards) {
   const ShardsOptions options = several_shards(108);  // four shards, and everything may happen
+  EXPECT_EQ(fingerprint<ShardsWorld>(options), fingerprint<ShardsWorld>(options));
+}
+
+TEST(Simulation, ASeedMakesOneClusterOfShards) {
+  const ShardsOptions options =
+      several_hosts_with_shards(114);  // three shards each, and everything may happen
   EXPECT_EQ(fingerprint<ShardsWorld>(options), fingerprint<ShardsWorld>(options));
 }
 
