@@ -57,7 +57,7 @@ struct Options {
   std::uint64_t touch_mib = 4096;
   std::string json;
   std::filesystem::path logs = "build/bench/neighbour";
-  Ward ward = Ward::kNone;
+  Place place = Place::kBeside;
   bool list = false;
   // Options of the attacking process; not for users.
   std::string attack;
@@ -200,7 +200,7 @@ Result measure(const Attack& attack, const Options& options) {
   Daemon daemon({.attackers = attack.adapters,
                  .cluster = attack.cluster,
                  .ethernet = attack.ethernet,
-                 .ward = options.ward,
+                 .place = options.place,
                  .log = options.logs / fmt::format("{}.log", attack.name)});
   Neighbour neighbour(daemon.socket("B"), daemon.socket("C"),
                       attack.natives ? Neighbour::Natives::kConnects : Neighbour::Natives::kNone);
@@ -233,6 +233,15 @@ Result measure(const Attack& attack, const Options& options) {
   result.prepared_worst_us = static_cast<double>(samples.forgotten_worst_ns) / 1000;
   result.remark = attacker.remark();
   return result;
+}
+
+// Why its adapters cannot be at that place; empty: they can.
+std::string why_not(const Attack& attack, Place place) {
+  if (place == Place::kBeside) return {};
+  if (attack.ethernet) return "adapters with a RoCE link are on its shard";
+  if (attack.cluster && place != Place::kShard)
+    return "the adapters of a cluster's VMs cannot be in the ward";
+  return {};
 }
 
 void print_head() {
@@ -289,11 +298,14 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(-20, 19));
   app.add_option("--json", options.json, "where to write the results for bench/compare");
   app.add_option("--logs", options.logs, "folder of the daemons' logs");
-  app.add_option("--ward", options.ward,
-                 "the daemon has a ward: the attackers are \"placed\" there, or come there when they have "
-                 "\"earned\" it")
-      ->transform(CLI::Transformer(
-          std::map<std::string, Ward>{{"earned", Ward::kEarned}, {"placed", Ward::kPlaced}}));
+  app.add_option(
+         "--attackers", options.place,
+         "where their adapters are: \"beside\" the neighbour's on one shard; on another \"shard\"; in the "
+         "\"ward\"; or beside until they have \"earned\" the ward")
+      ->transform(CLI::Transformer(std::map<std::string, Place>{{"beside", Place::kBeside},
+                                                                {"shard", Place::kShard},
+                                                                {"ward", Place::kWard},
+                                                                {"earned", Place::kEarned}}));
   app.add_flag("--list", options.list, "show the scenarios");
   app.add_option("--attack", options.attack)->group("");
   app.add_option("--socket", options.sockets)->group("");
@@ -315,8 +327,8 @@ int run(int argc, char** argv) {
   print_head();
   std::vector<Result> results;
   for (const Attack* attack : chosen) {
-    if (options.ward != Ward::kNone && (attack->cluster || attack->ethernet)) {
-      fmt::print("{:21} skipped: {}\n", attack->name, "its adapters cannot be in the ward");
+    if (const std::string why = why_not(*attack, options.place); !why.empty()) {
+      fmt::print("{:21} skipped: {}\n", attack->name, why);
       continue;
     }
     if (const std::string lack = attack->lack != nullptr ? attack->lack() : ""; !lack.empty()) {

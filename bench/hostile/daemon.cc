@@ -37,7 +37,7 @@ Daemon::Daemon(const Options& options) : options_(options) {
     for (const char* name : {"B", "C"}) wait_for(socket(name));
     if (options_.cluster) create_vm();
     for (const std::string& path : attackers()) wait_for(path);
-    if (options_.ward == Ward::kPlaced) fill_ward();
+    spread();
   } catch (...) {
     kill();
     throw;
@@ -58,8 +58,9 @@ std::vector<std::string> Daemon::attackers() const {
 
 void Daemon::write_config() const {
   std::ofstream file(folder_ / "pvrdmad.toml");
-  file << fmt::format("[daemon]\napi_socket = \"{}\"\nshards = 1\nward = {}\n", api(),
-                      options_.ward != Ward::kNone);
+  file << fmt::format("[daemon]\napi_socket = \"{}\"\nshards = {}\nward = {}\n", api(),
+                      options_.place == Place::kShard ? 2 : 1,
+                      options_.place == Place::kWard || options_.place == Place::kEarned);
   const auto adapter = [&](const std::string& name, std::uint32_t number, std::string_view doorbells) {
     file << fmt::format(
         "\n[[adapter]]\nname = \"{}\"\nsocket = \"{}\"\nmac = \"02:00:00:00:00:{:02x}\"\n"
@@ -101,7 +102,10 @@ void Daemon::create_vm() const {
   ctl("vm create A0 --hw 14 --memory 512 --reserve all --portgroup PG");
 }
 
-void Daemon::fill_ward() const {
+// The ward has the last number, here 1.
+void Daemon::spread() const {
+  if (options_.place == Place::kBeside || options_.place == Place::kEarned) return;
+  for (const char* name : {"B", "C"}) ctl(fmt::format("adapter shard set {} --shard 0", name));
   for (std::uint32_t i = 0; i < options_.attackers; ++i)
     ctl(fmt::format("adapter shard set A{} --shard 1", i));
 }

@@ -14,11 +14,12 @@
 
 namespace pvrdma::bench {
 
-// Whether the daemon has a ward, and when the attackers' adapters come there.
-enum class Ward {
-  kNone,
-  kEarned,  // when the daemon puts them there
-  kPlaced,  // before the attack
+// Where the attackers' adapters are.
+enum class Place {
+  kBeside,  // on the neighbour's shard, the only one
+  kShard,   // on another shard
+  kWard,
+  kEarned,  // beside the neighbour, until the daemon moves them to its ward
 };
 
 class Daemon {
@@ -27,7 +28,7 @@ class Daemon {
     std::uint32_t attackers = 1;  // adapters A0 ...
     bool cluster = false;
     bool ethernet = false;  // has a RoCE link to ethernet()
-    Ward ward = Ward::kNone;
+    Place place = Place::kBeside;
     std::filesystem::path log;
   };
 
@@ -55,7 +56,7 @@ class Daemon {
   void write_config() const;
   void start();
   void create_vm() const;
-  void fill_ward() const;
+  void spread() const;
   void wait_for(const std::string& socket);
   void ctl(const std::string& arguments) const;
 

@@ -66,7 +66,7 @@ def test_attacks_that_cost_the_kernel_long_get_through(tmp_path: Path) -> None:
 
 def test_an_attacker_comes_into_the_ward(tmp_path: Path) -> None:
     """The daemon finds out whose memory makes it sleep, and moves that adapter only, although the neighbour's turns are long, too."""
-    done = run("--scenario", "punched-memory", "--seconds", "4", "--ward", "earned", "--logs", tmp_path)
+    done = run("--scenario", "punched-memory", "--seconds", "4", "--attackers", "earned", "--logs", tmp_path)
     assert done.returncode == 0 and "holes of 1 GiB" in done.stdout, done.stdout + done.stderr
     log = (tmp_path / "punched-memory.log").read_text()
     moved = re.findall(r"adapter (\w+): moved from shard 0 to shard 1, in \d+ us: that is the ward: twice within a minute it kept", log)
