@@ -46,6 +46,7 @@ struct FakeSource final : snapshots::SnapshotSource {
     snapshot.totals = {{Budget::kQps, 3, 4096, 0}};
     snapshot.shards = {{.cpu = 5,
                         .cpu_us = 70,
+                        .busy_percent = 12,
                         .adapters = {"VM-01"},
                         .groups = {{snapshots::kShardCounters, {{"turns", 9}}}}}};
     snapshot.not_served = not_served;

@@ -326,7 +326,8 @@ TEST_F(ApiServerTest, TellsTheBudgetsOfEachAdapterAndOfTheHost) {
 
 TEST_F(ApiServerTest, TellsOfEachShardAndWhyThereIsOne) {
   EXPECT_EQ(get("/v1/shards")->body,
-            "{\"shards\":[{\"number\":0,\"cpu\":5,\"cpu_us\":70,\"is_ward\":false,\"trouble\":\"\","
+            "{\"shards\":[{\"number\":0,\"cpu\":5,\"cpu_us\":70,\"busy_percent\":12,\"is_ward\":false,"
+            "\"trouble\":\"\","
             "\"adapters\":[\"VM-01\"],\"counters\":{\"shard\":{\"turns\":9}}}],\"why_one\":\"[daemon] shards "
             "is 1\"}\n");
   host_.source.stopping = true;

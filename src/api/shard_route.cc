@@ -27,6 +27,9 @@ inline constexpr auto kObject<snapshots::ShardSnapshot> = record(
         .noted(R"("description": "The CPU on which it ran when it was asked")"),
     field("cpu_us", &snapshots::ShardSnapshot::cpu_us)
         .noted(R"("description": "CPU time of its thread since the daemon began")"),
+    field("busy_percent", &snapshots::ShardSnapshot::busy_percent)
+        .noted(
+            R"("description": "How much of the last second it did not sleep. A shard that never sleeps has 100")"),
     field("is_ward", &snapshots::ShardSnapshot::is_ward)
         .noted(R"("description": "Whether the daemon moves adapters there that delay others")"),
     field("trouble", &snapshots::ShardSnapshot::trouble)

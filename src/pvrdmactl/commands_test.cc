@@ -22,18 +22,21 @@ TEST(ShardCommands, AskAndShow) {
   EXPECT_EQ(asked("system shard list"), "GET /v1/shards");
   EXPECT_EQ(
       shown("system shard list", R"({"why_one":"","shards":[
-      {"number":0,"cpu":12,"cpu_us":61549000,"adapters":["VM-01","VM-03"],"counters":{
+      {"number":0,"cpu":12,"cpu_us":61549000,"busy_percent":37,"adapters":["VM-01","VM-03"],"counters":{
         "shard":{"turns":81,"sleeps":7,"long_turns":2,"long_turns_us":31000},
         "rings":{"revoked":9,"revoke_waits":4,"lost":0}}},
-      {"number":1,"cpu":3,"cpu_us":0,"adapters":[],"counters":{
+      {"number":1,"cpu":3,"cpu_us":0,"busy_percent":0,"adapters":[],"counters":{
         "shard":{"turns":1,"sleeps":1,"long_turns":0,"long_turns_us":0}}},
       {"number":2,"cpu":3,"cpu_us":0,"is_ward":true,"trouble":"","adapters":["VM-02"],"counters":{
         "shard":{"turns":1,"sleeps":1,"long_turns":0,"long_turns_us":0}}}]})"),
-      "Shard  CPU  CPU Time  Turns  Wake-ups  Long Turns  Long Turn Time  Revoke Waits  Role  Adapters\n"
-      "-----  ---  --------  -----  --------  ----------  --------------  ------------  ----  ------------\n"
-      "    0   12    61.5 s     81         7           2         31.0 ms             4  -     VM-01, VM-03\n"
-      "    1    3     0.0 s      1         1           0          0.0 ms             -  -     -\n"
-      "    2    3     0.0 s      1         1           0          0.0 ms             -  ward  VM-02\n");
+      "Shard  CPU  Busy  CPU Time  Turns  Wake-ups  Long Turns  Long Turn Time  Revoke Waits  Role  "
+      "Adapters\n"
+      "-----  ---  ----  --------  -----  --------  ----------  --------------  ------------  ----  "
+      "------------\n"
+      "    0   12  37 %    61.5 s     81         7           2         31.0 ms             4  -     VM-01, "
+      "VM-03\n"
+      "    1    3   0 %     0.0 s      1         1           0          0.0 ms             -  -     -\n"
+      "    2    3     -     0.0 s      1         1           0          0.0 ms             -  ward  VM-02\n");
 }
 
 // --- dvs ---

@@ -25,9 +25,15 @@ std::string role_of(const Json& shard) {
   return trouble.empty() ? "ward" : "ward: " + trouble;
 }
 
+// A daemon of an older release does not say it.
+std::string busy_of(const Json& shard) {
+  return shard.contains("busy_percent") ? digits_at(shard, "busy_percent") + " %" : "-";
+}
+
 Table shard_list(const Json& answer) {
   Table table({{"Shard", Align::kRight},
                {"CPU", Align::kRight},
+               {"Busy", Align::kRight},
                {"CPU Time", Align::kRight},
                {"Turns", Align::kRight},
                {"Wake-ups", Align::kRight},
@@ -39,9 +45,9 @@ Table shard_list(const Json& answer) {
   for (const Json& shard : answer.at("shards")) {
     const Json& counters = shard.at("counters");
     const Json& turns = counters.at("shard");
-    table.add({digits_at(shard, "number"), digits_at(shard, "cpu"), seconds_at(shard, "cpu_us"),
-               digits_at(turns, "turns"), digits_at(turns, "sleeps"), digits_at(turns, "long_turns"),
-               milliseconds_at(turns, "long_turns_us"),
+    table.add({digits_at(shard, "number"), digits_at(shard, "cpu"), busy_of(shard),
+               seconds_at(shard, "cpu_us"), digits_at(turns, "turns"), digits_at(turns, "sleeps"),
+               digits_at(turns, "long_turns"), milliseconds_at(turns, "long_turns_us"),
                counters.contains("rings") ? digits_at(counters.at("rings"), "revoke_waits") : "-",
                role_of(shard), or_dash(joined(shard.at("adapters")))});
   }

@@ -110,6 +110,8 @@ class Loop final : private FdHandler {
   Blame& blame() { return blame_; }
 
   const LoopCounters& counters() const { return counters_; }
+  // How much of the last full second, or of a longer time without a turn, the shard did not sleep.
+  std::uint32_t busy_percent() const { return busy_percent_; }
   // The CPU time of the shard's thread.
   Duration cpu_used() const { return clock_.thread_cpu(); }
 
@@ -128,6 +130,7 @@ class Loop final : private FdHandler {
   Duration asked_apart(Instant now) const;
   void note_cost(Duration cost);
   bool run_pollables(Instant now);
+  void note_second(Instant now);
   void wake_up(Instant now);
   void end_turn(Instant now);
   Pace::Sleep waiting_time(Instant now);
@@ -145,7 +148,10 @@ class Loop final : private FdHandler {
   LoopCounters counters_;
   Blame blame_;
   TurnWatch turn_watch_;
-  Duration asleep_{0};                 // how long turns have waited
+  Duration asleep_{0};         // how long turns have waited
+  Duration asleep_before_{0};  // of it, before second_began_
+  Instant second_began_;
+  std::uint32_t busy_percent_ = 0;
   Instant last_asked_{};               // when a turn that did not sleep last asked the kernel
   Instant last_ready_{};               // when the kernel last had ready descriptors
   Duration asking_costs_{};            // of a question that finds none, on average

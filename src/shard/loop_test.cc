@@ -242,6 +242,21 @@ TEST(Sleep, IsCountedUntilTheLoopWakesUp) {
   EXPECT_EQ(loop->counters().asleep_us, 6000U);
 }
 
+TEST(Sleep, ShowsHowBusyTheLastSecondWas) {
+  test::ManualClock clock(300ms);  // a turn with a sleep reads it four times, one without three times
+  const auto loop = Loop::create({}, clock).value();
+  EXPECT_EQ(loop->busy_percent(), 0U) << "no second is over";
+  for (int i = 0; i < 2; ++i) {
+    loop->turn(1ms);
+    EXPECT_EQ(loop->busy_percent(), 75U) << "300 of 1200 ms were a sleep";
+  }
+  for (int i = 0; i < 2; ++i) loop->turn(0ms);
+  EXPECT_EQ(loop->busy_percent(), 100U);
+  clock.advance(4s);
+  loop->turn(1ms);
+  EXPECT_EQ(loop->busy_percent(), 93U) << "300 of 4600 ms";
+}
+
 TEST_F(LongTurnTest, IsCountedAndSaysWhoseDescriptorItWas) {
   const Fd slow(::eventfd(0, EFD_NONBLOCK));
   const Fd quick(::eventfd(0, EFD_NONBLOCK));

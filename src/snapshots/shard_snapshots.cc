@@ -61,6 +61,7 @@ struct ShardCopy {
   std::optional<transport::Siblings::RingCounters> rings;
   int cpu = 0;
   Duration cpu_used{};
+  std::uint32_t busy_percent = 0;
 };
 
 bool is_connected(const verbs::QpInfo& qp) {
@@ -225,6 +226,7 @@ ShardSnapshot to_snapshot(std::size_t number, const ShardCopy& copy) {
   ShardSnapshot shard{.number = static_cast<std::uint32_t>(number),
                       .cpu = static_cast<std::uint32_t>(copy.cpu),
                       .cpu_us = microseconds_of(copy.cpu_used),
+                      .busy_percent = copy.busy_percent,
                       .adapters = {},
                       .groups = thread_groups(copy)};
   for (const AdapterCopy& adapter : copy.adapters) shard.adapters.push_back(adapter.info.name);
@@ -376,6 +378,7 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
         if (shard.siblings != nullptr) copy.rings = shard.siblings->ring_counters();
         copy.cpu = std::max(0, ::sched_getcpu());
         copy.cpu_used = shard.loop.cpu_used();
+        copy.busy_percent = shard.loop.busy_percent();
         return copy;
       },
       "taking a snapshot", {.ward = kWardPatience});

@@ -105,8 +105,9 @@ struct QpSnapshot {
 // One of the threads that serve the adapters.
 struct ShardSnapshot {
   std::uint32_t number = 0;
-  std::uint32_t cpu = 0;     // on which it ran when it was asked
-  std::uint64_t cpu_us = 0;  // CPU time of the thread
+  std::uint32_t cpu = 0;           // on which it ran when it was asked
+  std::uint64_t cpu_us = 0;        // CPU time of the thread
+  std::uint32_t busy_percent = 0;  // shard::Loop::busy_percent()
   std::vector<std::string> adapters = {};
   std::vector<CounterGroup> groups = {};
   bool is_ward = false;      // the daemon moves adapters there that delay others
