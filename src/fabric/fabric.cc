@@ -63,7 +63,7 @@ Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, c
     deliver(*engine, admission);
   } else if constexpr (std::is_same_v<Message, verbs::Request>) {
     verbs::Engine* const later = engine != nullptr ? engine : admission.port->stopped_engine();
-    if (later != nullptr) later->on_early_request(message);
+    if (later != nullptr) later->on_early_request(message, verbs::PeerPlace(from.value));
   }
   return admission.verdict;
 }

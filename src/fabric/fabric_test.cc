@@ -431,13 +431,38 @@ TEST_F(FabricConnection, AsksForWhatCameFromAnotherShardOfItsPeersHost) {
   fabric_.set_view(view);
   EXPECT_EQ(ask_as(kEsx3), transport::Delivery::kForeignSource);
   EXPECT_EQ(answers().size(), 0U);
+  guest_.wire.place = verbs::PeerPlace(kEsx2.value);
+  EXPECT_EQ(port_.place_of(kPeer), guest_.wire.place);
   fabric_.on_restored(kEsx2, now_);  // the peer is asked where it was, and does not hear it
   EXPECT_EQ(answers().size(), 1U);
   view.gids[0].host = kEsx3;
+  guest_.wire.place = verbs::PeerPlace(kEsx3.value);
   fabric_.set_view(view);
+  EXPECT_EQ(port_.place_of(kPeer), guest_.wire.place);
   const auto asked = answers();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].message.syndrome, verbs::Syndrome::kNakSequence);
+}
+
+// It was asked where it was before, and then this port missed the news of where it is.
+TEST_F(FabricConnection, AsksAgainWhenItGoesOnAndItsPeerHasMoved) {
+  ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
+  View view = view_of({{kBlue, kPeer, kEsx2}});
+  view.hosts[1] = view.hosts[0];
+  view.hosts[1].id = kEsx3;
+  fabric_.set_view(view);
+  EXPECT_EQ(ask_as(kEsx3), transport::Delivery::kForeignSource);
+  guest_.wire.place = verbs::PeerPlace(kEsx2.value);
+  fabric_.on_restored(kEsx2, now_);
+  EXPECT_EQ(answers().size(), 1U);
+  port_.set_stopped(true);
+  view.gids[0].host = kEsx3;
+  guest_.wire.place = verbs::PeerPlace(kEsx3.value);
+  fabric_.set_view(view);
+  EXPECT_EQ(answers().size(), 0U);
+  port_.set_stopped(false);
+  guest_.engine.on_all_paths_restored(now_);
+  EXPECT_EQ(answers().size(), 1U);
 }
 
 TEST_F(FabricConnection, AsksForWhatCameWhileItWasStopped) {

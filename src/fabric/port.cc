@@ -170,6 +170,10 @@ bool Port::spares_retries(const verbs::Gid& peer, Instant now) const {
   return has_just_come(now) || switch_.is_back_soon(peer, now);
 }
 
+std::optional<verbs::PeerPlace> Port::place_of(const verbs::Gid& peer) const {
+  return switch_.place_of(peer);
+}
+
 bool Port::has_just_come(Instant now) const {
   return arrived_at_ && now < *arrived_at_ + kArrivalTime;
 }

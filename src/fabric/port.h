@@ -116,6 +116,7 @@ class Port final : public verbs::SwitchPort {
   bool send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) override;
   bool spares_retries(const verbs::Gid& peer, Instant now) const override;
+  std::optional<verbs::PeerPlace> place_of(const verbs::Gid& peer) const override;
   void flush(Instant now) override;
   bool bind_gid(const verbs::Gid& gid) override;
   void unbind_gid(const verbs::Gid& gid) override;

@@ -93,7 +93,7 @@ void Switch::set_view(const View& view) {
     return std::binary_search(change.reachable.begin(), change.reachable.end(), peer.gid);
   };
   each_engine([&](verbs::Engine& engine) {
-    if (!change.reachable.empty()) engine.on_peers_found(affected, now);
+    if (!change.reachable.empty()) engine.on_path_restored(affected, now);
     engine.on_path_ready();  // senders that waited for the old path have another one, or none to wait for
   });
 }
@@ -152,6 +152,12 @@ bool Switch::is_back_soon(const verbs::Gid& gid, Instant now) const {
     return remote_.is_moving(gid) || (found->kind != PathKind::kNone && transports_.is_stopping(found->host));
   const auto departed = departed_.find(gid);
   return departed != departed_.end() && now < departed->second;
+}
+
+std::optional<verbs::PeerPlace> Switch::place_of(const verbs::Gid& gid) const {
+  if (shard_of(gid)) return verbs::PeerPlace(0);
+  const auto remote = remote_.find(gid);
+  return remote ? std::optional(verbs::PeerPlace(remote->host.value)) : std::nullopt;
 }
 
 void Switch::note_departure(const Port& port) {

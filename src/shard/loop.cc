@@ -42,7 +42,7 @@ Loop::Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller>
       mailbox_(std::move(mailbox)),
       blame_(clock),
       turn_watch_(config.shard, clock, blame_),
-      second_began_(clock.now()) {}
+      window_began_(clock.now()) {}
 
 Loop::~Loop() {
   // The loop's own mailbox is the one allowed watch.
@@ -53,6 +53,7 @@ Loop::~Loop() {
 void Loop::run() {
   const Instant start = clock_.now();
   turn_watch_.begin(start);
+  window_began_ = start;
   pace_.worked(start, start);
   Pace::Sleep wait;
   while (!stop_.load(std::memory_order_acquire)) {
@@ -137,17 +138,17 @@ void Loop::note_cost(Duration cost) {
 void Loop::wake_up(Instant now) {
   asleep_ += now - turn_watch_.began();
   counters_.asleep_us = microseconds_of(asleep_);
-  note_second(now);
+  note_busy(now);
   turn_watch_.woke_up(now);
 }
 
-void Loop::note_second(Instant now) {
-  const Duration time = now - second_began_;
+void Loop::note_busy(Instant now) {
+  const Duration time = now - window_began_;
   if (time < std::chrono::seconds(1)) return;
   const double asleep = static_cast<double>((asleep_ - std::exchange(asleep_before_, asleep_)).count());
   busy_percent_ =
       static_cast<std::uint32_t>(std::lround(100 - 100 * asleep / static_cast<double>(time.count())));
-  second_began_ = now;
+  window_began_ = now;
 }
 
 void Loop::end_turn(Instant now) {
@@ -165,7 +166,7 @@ void Loop::end_turn(Instant now) {
     counters_.long_turns_cpu_us = turn_watch_.long_turns_cpu_us();
     counters_.long_turns_unblamed = turn_watch_.long_turns_unblamed();
   }
-  note_second(now);
+  note_busy(now);
   turn_watch_.begin(now);
 }
 

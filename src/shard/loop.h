@@ -130,7 +130,7 @@ class Loop final : private FdHandler {
   Duration asked_apart(Instant now) const;
   void note_cost(Duration cost);
   bool run_pollables(Instant now);
-  void note_second(Instant now);
+  void note_busy(Instant now);
   void wake_up(Instant now);
   void end_turn(Instant now);
   Pace::Sleep waiting_time(Instant now);
@@ -149,8 +149,8 @@ class Loop final : private FdHandler {
   Blame blame_;
   TurnWatch turn_watch_;
   Duration asleep_{0};         // how long turns have waited
-  Duration asleep_before_{0};  // of it, before second_began_
-  Instant second_began_;
+  Instant window_began_;       // of the time that busy_percent_ will be about
+  Duration asleep_before_{0};  // how long turns have waited before window_began_
   std::uint32_t busy_percent_ = 0;
   Instant last_asked_{};               // when a turn that did not sleep last asked the kernel
   Instant last_ready_{};               // when the kernel last had ready descriptors

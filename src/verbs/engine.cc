@@ -222,9 +222,9 @@ void Engine::take(const Request& request, Payload& payload, Instant now) {
   impl_->responder.on_request(*qp, request, payload, now);
 }
 
-void Engine::on_early_request(const Request& request) {
+void Engine::on_early_request(const Request& request, PeerPlace from) {
   QueuePair* qp = impl_->by_qpn(request.to.qpn);
-  if (qp != nullptr && !qp->is_datagram()) Responder::on_early(*qp, request);
+  if (qp != nullptr && !qp->is_datagram()) Responder::on_early(*qp, request, from);
 }
 
 void Engine::take(const Response& response, Payload& payload, Instant now) {
@@ -256,28 +256,21 @@ void Engine::on_path_ready() {
   impl_->scheduler.wake_waiting();
 }
 
-void Engine::Impl::paths_restored(const Affected& affected, bool are_peers_found, Instant now) {
-  qps.for_each([&](std::uint32_t, QueuePair& qp) {
+void Engine::on_path_restored(const std::function<bool(const Endpoint& own, const Endpoint& peer)>& affected,
+                              Instant now) {
+  impl_->qps.for_each([&](std::uint32_t, QueuePair& qp) {
     if (qp.is_datagram() || !affected(qp.local(), qp.remote())) return;
     // With a path that carries packets, a QP that only answers sends nothing that would open its path: open
     // it here. The other QPs open theirs when they send.
     if (may_respond(qp.state()) && !(qp.path.is_open() && qp.path->leads_somewhere()))
-      static_cast<void>(path_of(services, qp));
-    responder.on_path_restored(qp, are_peers_found, now);
-    requester.on_path_restored(qp);
+      static_cast<void>(path_of(impl_->services, qp));
+    impl_->responder.on_path_restored(qp, now);
+    impl_->requester.on_path_restored(qp);
   });
-}
-
-void Engine::on_path_restored(const Affected& affected, Instant now) {
-  impl_->paths_restored(affected, false, now);
 }
 
 void Engine::on_all_paths_restored(Instant now) {
   on_path_restored([](const Endpoint&, const Endpoint&) { return true; }, now);
-}
-
-void Engine::on_peers_found(const Affected& affected, Instant now) {
-  impl_->paths_restored(affected, true, now);
 }
 
 void Engine::on_returned(Qpn qpn, std::uint32_t rkey) {

@@ -186,9 +186,9 @@ class Engine {
   void on_request(const Request& request, Payload& payload, Instant now);
   void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
-  // The request was dropped because nobody here knows its source yet, or because the port is stopped.
-  // on_peers_found() and on_all_paths_restored() report the end of that condition.
-  void on_early_request(const Request& request);
+  // The request was dropped because nobody here knows that its source is at `from`, or because the port is
+  // stopped. on_path_restored() reports the end of that condition.
+  void on_early_request(const Request& request, PeerPlace from);
 
   // --- Packets: what a path that carries packets asks about a connection of a QP here (packets.h).
   // `connection` has the values with which the path was opened. ---
@@ -218,14 +218,11 @@ class Engine {
 
   // A path that had no room takes requests again: makes the waiting QPs ready.
   void on_path_ready();
-  using Affected = std::function<bool(const Endpoint& own, const Endpoint& peer)>;
   // Messages of the connections that `affected` picks, or of all, may have been lost. Unanswered requests go
   // out again at once and cost no retry. A peer whose request came too early is asked to send it again.
-  void on_path_restored(const Affected& affected, Instant now);
+  void on_path_restored(const std::function<bool(const Endpoint& own, const Endpoint& peer)>& affected,
+                        Instant now);
   void on_all_paths_restored(Instant now);
-  // As on_path_restored(), because the peers are known now, or known to be elsewhere than before. What they
-  // were asked where they no longer were, they are asked again.
-  void on_peers_found(const Affected& affected, Instant now);
   // The path no longer reads an answer of that QP that it had borrowed (Path::lend_response()).
   void on_returned(Qpn qpn, std::uint32_t rkey);
 

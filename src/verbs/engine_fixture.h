@@ -51,6 +51,7 @@ class ScriptedWire final : public SwitchPort {
   bool bind_gid(const Gid&) override { return true; }
   void unbind_gid(const Gid&) override {}
   bool spares_retries(const Gid&, Instant) const override { return spares; }
+  std::optional<PeerPlace> place_of(const Gid&) const override { return place; }
   std::uint64_t set_stopped(bool) override { return 0; }
   void stop(const Connection& connection) override { stopped.push_back(connection); }
   void stop_all() override { ++stopped_all; }
@@ -61,6 +62,7 @@ class ScriptedWire final : public SwitchPort {
   int room = -1;           // requests and datagrams that it takes until it is busy; negative: no bound
   std::uint32_t bytes_at_once = ~0U;  // the longest piece that it delivers
   bool spares = false;                // what spares_retries() answers
+  PeerPlace place{0};                 // what place_of() answers
   bool leads_somewhere = true;        // what leads_somewhere() answers for paths opened from now on
   std::string trouble;                // what trouble() answers
   std::uint64_t refused = 0;          // how often it had no room

@@ -57,7 +57,6 @@ struct Engine::Impl {
   // Do the work of on_request() and on_response() while there is an observer (observed.cc).
   void take_observed(QueuePair& qp, const Request& request, Payload& payload, Instant now);
   void take_observed(QueuePair& qp, const Response& response, Payload& payload, Instant now);
-  void paths_restored(const Affected& affected, bool are_peers_found, Instant now);
   bool run_qp(QueuePair& qp, Instant now);
   // Runs work requests that were posted before a command changes the QP: their doorbells may not have been
   // looked at yet.

@@ -202,10 +202,10 @@ enum class Gap : std::uint8_t {
   kReported,  // the peer knows: a kNakSequence or an RNR NAK for `expected` was sent
 };
 
-// The requests that were dropped as Gap::kEarly says since the peer was found. Some of them may be executed
-// all the same, before or after that, as they came by another way too. But their answers may have gone to
-// where the peer was.
+// Requests that were dropped because they came early, and may still have to be asked for. Some may be
+// executed all the same, because copies came from the peer's earlier place; the answers to those went there.
 struct EarlyRequests {
+  std::optional<PeerPlace> from;            // empty: there are none
   std::optional<MessageNumber> first_read;  // the first read or atomic
   std::optional<MessageNumber> first_other;
   std::optional<MessageNumber> last;
@@ -226,7 +226,7 @@ struct ReceiveState {
   bool last_wqe_reported = false;
   bool peer_pauses =
       false;            // the last answer was an RNR NAK; not saved: the peer's timer ends the pause, too
-  EarlyRequests early;  // not saved
+  EarlyRequests early;  // not saved: a loaded QP knows only that there is a gap
   ReceiveWork receive;
   AtomicReplays replays;
 };

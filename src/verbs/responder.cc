@@ -111,10 +111,12 @@ void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
   respond(qp, request, qp.receive.expected, Syndrome::kNakSequence, now);
 }
 
-void Responder::on_early(QueuePair& qp, const Request& request) {
+// A peer that has moved sends everything that is unanswered again from its new place.
+void Responder::on_early(QueuePair& qp, const Request& request, PeerPlace from) {
   if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to)) return;
   qp.receive.gap = Gap::kEarly;
   EarlyRequests& early = qp.receive.early;
+  if (early.from != from) early = {.from = from};
   auto& first = request.op == RequestOp::kRead || request.is_atomic() ? early.first_read : early.first_other;
   if (!first || distance(request.number, *first) < 0) first = request.number;
   if (!early.last || distance(request.number, *early.last) > 0) early.last = request.number;
@@ -122,14 +124,14 @@ void Responder::on_early(QueuePair& qp, const Request& request) {
 
 // The requester may wait only for answers to what was executed before, so it would not know the message that
 // is expected here. First comes the answer that costs it no retry.
-void Responder::on_path_restored(QueuePair& qp, bool found, Instant now) {
+void Responder::on_path_restored(QueuePair& qp, Instant now) {
   ReceiveSide& receive = qp.receive;
   const MessageNumber expected = receive.expected;
-  if (receive.gap == Gap::kEarly && !receive.early.last) receive.early.last = expected;  // it was loaded
   const EarlyRequests early = receive.early;
-  if (found) receive.early = {};
-  const bool is_due = found ? early.last.has_value() : receive.gap == Gap::kEarly;
-  if (!is_due || receive.counts_parts || !may_respond(qp.state())) return;
+  const bool is_heard = early.from && services_.wire.place_of(qp.remote().gid) == early.from;
+  if (is_heard) receive.early = {};
+  if (!is_heard && receive.gap != Gap::kEarly) return;
+  if (receive.counts_parts || !may_respond(qp.state())) return;
   if (early.first_other && distance(*early.first_other, expected) < 0) {
     const Request last{.from = qp.remote(),
                        .to = qp.local(),
@@ -141,7 +143,7 @@ void Responder::on_path_restored(QueuePair& qp, bool found, Instant now) {
     const Request again{.from = qp.remote(), .to = qp.local(), .number = *early.first_read};
     respond(qp, again, again.number, Syndrome::kNakSequence, now);
   }
-  if (receive.gap != Gap::kEarly && distance(*early.last, expected) < 0) return;
+  if (receive.gap != Gap::kEarly && distance(*early.last, expected) < 0) return;  // nothing is missing
   const Request missing{.from = qp.remote(), .to = qp.local(), .number = expected, .psn = receive.psn};
   report_gap(qp, missing, now);
 }

@@ -31,11 +31,12 @@ class Responder {
   // Handles a request that is not due yet; its payload may be placed already (payload.h).
   void on_ahead(QueuePair& qp, const Request& request, Payload& payload);
 
-  // A request of the peer was dropped because nobody here knew yet where the peer is.
-  static void on_early(QueuePair& qp, const Request& request);
-  // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires. A
-  // peer that is not `found` may be elsewhere and not hear it, so it is asked once more when it is found.
-  void on_path_restored(QueuePair& qp, bool found, Instant now);
+  // A request of the peer was dropped because nobody here knew yet that the peer is at `from`, or because the
+  // port was stopped.
+  static void on_early(QueuePair& qp, const Request& request, PeerPlace from);
+  // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires. If
+  // messages for the peer go elsewhere, it does not hear that, so it is asked once more when they go there.
+  void on_path_restored(QueuePair& qp, Instant now);
 
   // The guest has posted receives to the queue of a QP whose peer pauses, or to the SRQ. Peers that pause
   // after an RNR NAK are told, so that they need not wait until their timer expires. For an SRQ, at most

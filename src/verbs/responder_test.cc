@@ -207,39 +207,39 @@ TEST_F(ResponderTest, AGapIsReportedOnce) {
 }
 
 TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
-  const auto peer_is_found = [this] {
-    a.engine.on_peers_found([](const Endpoint&, const Endpoint& peer) { return peer.gid == kPeer.gid; },
-                            a.now);
+  const auto path_is_restored = [this] {
+    a.engine.on_path_restored([](const Endpoint&, const Endpoint& peer) { return peer.gid == kPeer.gid; },
+                              a.now);
     a.settle();
   };
-  peer_is_found();
+  path_is_restored();
   EXPECT_THAT(answers(), IsEmpty());
   Request write = request(RequestOp::kWrite, kRqPsn, 8);
   write.from.qpn = Qpn(78);
-  a.engine.on_early_request(write);
-  peer_is_found();
+  a.engine.on_early_request(write, PeerPlace(0));
+  path_is_restored();
   EXPECT_THAT(answers(), IsEmpty()) << "another QP's";
   write.from = kPeer;
-  a.engine.on_early_request(write);
+  a.engine.on_early_request(write, PeerPlace(0));
   EXPECT_THAT(answers(), IsEmpty());
-  peer_is_found();
+  path_is_restored();
   const Response response = answered();
   EXPECT_EQ(response.syndrome, Syndrome::kNakSequence);
   EXPECT_EQ(response.number, MessageNumber(kRqPsn));
   ask_filled(request(RequestOp::kWrite, kRqPsn + 1, 8));
-  peer_is_found();
+  path_is_restored();
   EXPECT_THAT(answers(), IsEmpty()) << "it has been told";
   ask_filled(write);
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
 
   write.number = MessageNumber(kRqPsn + 1);
-  a.engine.on_early_request(write);
+  a.engine.on_early_request(write, PeerPlace(0));
   ask_filled(write);
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
-  peer_is_found();
-  EXPECT_EQ(answered().syndrome, Syndrome::kAck) << "the first one may have gone to where the peer was";
-  peer_is_found();
-  EXPECT_THAT(answers(), IsEmpty()) << "it has been told";
+  path_is_restored();
+  EXPECT_EQ(answered().syndrome, Syndrome::kAck) << "the first answer may have been lost";
+  path_is_restored();
+  EXPECT_THAT(answers(), IsEmpty());
 }
 
 // The answers to what was executed were lost, and its repetition came early. So the requester waits for
@@ -247,26 +247,25 @@ TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
 class CameAgainEarly : public ResponderTest {
  protected:
   using Answer = std::pair<Syndrome, std::uint32_t>;  // and the message
+  static constexpr PeerPlace kOld{1};
+  static constexpr PeerPlace kNew{2};
 
   void SetUp() override {
     ResponderTest::SetUp();
-    for (const std::uint32_t number : {kRqPsn, kRqPsn + 1, kRqPsn + 2}) {
+    a.wire.place = kOld;
+    execute({kRqPsn, kRqPsn + 1, kRqPsn + 2});
+  }
+  void execute(std::initializer_list<std::uint32_t> writes) {
+    for (const std::uint32_t number : writes) {
       ask_filled(request(RequestOp::kWrite, number, 8));
       EXPECT_EQ(answered().syndrome, Syndrome::kAck);
     }
   }
-  void come_early(RequestOp op, std::uint32_t number) { a.engine.on_early_request(request(op, number, 8)); }
-  std::vector<Answer> when_peer_is_found() {
-    a.engine.on_peers_found([](const Endpoint&, const Endpoint&) { return true; }, a.now);
-    return said();
+  void come_early(RequestOp op, std::uint32_t number, PeerPlace from = kOld) {
+    a.engine.on_early_request(request(op, number, 8), from);
   }
-  std::vector<Answer> when_the_port_works_again() {
+  std::vector<Answer> when_the_path_is_restored() {
     a.engine.on_all_paths_restored(a.now);
-    return said();
-  }
-
- private:
-  std::vector<Answer> said() {
     a.settle();
     std::vector<Answer> all;
     for (const auto& each : answers()) {
@@ -275,44 +274,69 @@ class CameAgainEarly : public ResponderTest {
     }
     return all;
   }
+  std::vector<Answer> when_the_peer_is_known_to_be_at(PeerPlace place) {
+    a.wire.place = place;
+    return when_the_path_is_restored();
+  }
 };
 
 TEST_F(CameAgainEarly, WritesAreAcknowledgedAndCostNoRetry) {
   for (const std::uint32_t number : {kRqPsn + 2, kRqPsn + 1}) come_early(RequestOp::kWrite, number);
-  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kAck, kRqPsn + 2},
-                                                         Answer{Syndrome::kNakSequence, kRqPsn + 3}));
-  EXPECT_THAT(when_peer_is_found(), IsEmpty()) << "it has been told";
+  EXPECT_THAT(when_the_path_is_restored(),
+              ElementsAre(Answer{Syndrome::kAck, kRqPsn + 2}, Answer{Syndrome::kNakSequence, kRqPsn + 3}));
+  EXPECT_THAT(when_the_path_is_restored(), IsEmpty());
 }
 
 TEST_F(CameAgainEarly, ReadsAreAskedForFromTheFirstOn) {
   for (const std::uint32_t number : {kRqPsn + 2, kRqPsn + 1}) come_early(RequestOp::kRead, number);
-  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 1},
-                                                         Answer{Syndrome::kNakSequence, kRqPsn + 3}));
+  EXPECT_THAT(when_the_path_is_restored(), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 1},
+                                                       Answer{Syndrome::kNakSequence, kRqPsn + 3}));
 }
 
-// Some are executed all the same: they came from where the peer was, too. The answers went back there.
-TEST_F(CameAgainEarly, WhatWasExecutedMeanwhileIsAnsweredAgain) {
+// The port was stopped twice.
+TEST_F(CameAgainEarly, AnEarlierGapIsForgotten) {
   come_early(RequestOp::kRead, kRqPsn + 1);
-  for (const std::uint32_t number : {kRqPsn + 3, kRqPsn + 4}) come_early(RequestOp::kWrite, number);
-  ask_filled(request(RequestOp::kWrite, kRqPsn + 3, 8));
-  EXPECT_EQ(answered().syndrome, Syndrome::kAck);
-  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kAck, kRqPsn + 3},
-                                                         Answer{Syndrome::kNakSequence, kRqPsn + 1},
-                                                         Answer{Syndrome::kNakSequence, kRqPsn + 4}));
-  come_early(RequestOp::kWrite, kRqPsn + 4);
-  ask_filled(request(RequestOp::kWrite, kRqPsn + 4, 8));
-  EXPECT_EQ(answered().syndrome, Syndrome::kAck);
-  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kAck, kRqPsn + 4}))
-      << "nothing is missing";
+  EXPECT_THAT(when_the_path_is_restored(), SizeIs(2));
+  execute({kRqPsn + 3});
+  come_early(RequestOp::kRead, kRqPsn + 2);
+  EXPECT_THAT(when_the_path_is_restored(), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 2},
+                                                       Answer{Syndrome::kNakSequence, kRqPsn + 4}));
 }
 
-// The peer has moved while this port was stopped, and nobody here knows that yet.
-TEST_F(CameAgainEarly, APeerThatDoesNotHearItIsAskedOnceMore) {
-  come_early(RequestOp::kWrite, kRqPsn + 3);
-  EXPECT_THAT(when_the_port_works_again(), testing::ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 3}));
-  EXPECT_THAT(when_the_port_works_again(), IsEmpty());
-  EXPECT_THAT(when_peer_is_found(), testing::ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 3}));
-  EXPECT_THAT(when_peer_is_found(), IsEmpty());
+// Copies came from the peer's old place, too. The answers went there.
+TEST_F(CameAgainEarly, WhatWasExecutedMeanwhileIsAnsweredAgain) {
+  come_early(RequestOp::kRead, kRqPsn + 1, kNew);
+  for (const std::uint32_t number : {kRqPsn + 3, kRqPsn + 4}) come_early(RequestOp::kWrite, number, kNew);
+  execute({kRqPsn + 3});
+  EXPECT_THAT(when_the_path_is_restored(), IsEmpty()) << "the peer would not hear it";
+  EXPECT_THAT(when_the_peer_is_known_to_be_at(kNew),
+              ElementsAre(Answer{Syndrome::kAck, kRqPsn + 3}, Answer{Syndrome::kNakSequence, kRqPsn + 1},
+                          Answer{Syndrome::kNakSequence, kRqPsn + 4}));
+  EXPECT_THAT(when_the_path_is_restored(), IsEmpty());
+}
+
+TEST_F(CameAgainEarly, NothingIsAskedForThatWasExecutedMeanwhile) {
+  come_early(RequestOp::kWrite, kRqPsn + 3, kNew);
+  execute({kRqPsn + 3});
+  EXPECT_THAT(when_the_peer_is_known_to_be_at(kNew), ElementsAre(Answer{Syndrome::kAck, kRqPsn + 3}));
+}
+
+TEST_F(CameAgainEarly, APeerThatIsElsewhereIsAskedOnceMore) {
+  constexpr PeerPlace kBetween{3};
+  come_early(RequestOp::kWrite, kRqPsn + 3, kNew);
+  EXPECT_THAT(when_the_path_is_restored(), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 3}));
+  EXPECT_THAT(when_the_path_is_restored(), IsEmpty());
+  EXPECT_THAT(when_the_peer_is_known_to_be_at(kBetween), IsEmpty());
+  EXPECT_THAT(when_the_peer_is_known_to_be_at(kNew), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 3}));
+  EXPECT_THAT(when_the_path_is_restored(), IsEmpty());
+}
+
+// It has sent everything again from there.
+TEST_F(CameAgainEarly, OnlyWhatComesFromThePeersLastPlaceCounts) {
+  come_early(RequestOp::kRead, kRqPsn + 1, kOld);
+  come_early(RequestOp::kRead, kRqPsn + 2, kNew);
+  EXPECT_THAT(when_the_peer_is_known_to_be_at(kNew), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 2},
+                                                                 Answer{Syndrome::kNakSequence, kRqPsn + 3}));
 }
 
 TEST_F(ResponderTest, AGapWithinAMessageNamesItsPlace) {

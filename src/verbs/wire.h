@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/time.h"
@@ -51,6 +52,9 @@ class Wire {
   // Whether answers of `peer` may be late because its VM or this one is moving to another host or is paused
   // for it, or because its host's daemon restarts. A time limit then costs no retry.
   virtual bool spares_retries(const Gid& /*peer*/, Instant /*now*/) const { return false; }
+
+  // To which place messages for `peer` go. nullopt: nobody here knows the peer.
+  virtual std::optional<PeerPlace> place_of(const Gid& /*peer*/) const { return PeerPlace(0); }
 
   // When stop() returns, no path reads or writes memory of this VM for the connection any more; when
   // stop_all() returns, for any connection. Other connections between the same two VMs may have to repeat

@@ -12,6 +12,7 @@
 #include "sim/cluster.h"
 #include "sim/world.h"
 #include "support/machines.h"
+#include "transport/hca/pipe.h"
 
 namespace pvrdma::sim {
 
@@ -73,6 +74,10 @@ class ClusterWorld final : private ClusterParts, public World {
   test::ConnectOptions connect_options() override;
   void replace(std::uint32_t index) override;
   void connected(Connection& connection) override;
+  // A host that only waits for answers asks after kPingPause whether its pipe still leads to the peer.
+  Duration patience() const override {
+    return World::patience() + (cluster.has_hcas() ? transport::hca::kPingPause : Duration(0));
+  }
 
   // pass() calls `action` after `time`, on an empty stack.
   void later(Duration time, std::function<void()> action);

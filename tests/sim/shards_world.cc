@@ -48,8 +48,7 @@ ShardsParts::ShardsParts(const ShardsOptions& options)
 ShardsWorld::ShardsWorld(const ShardsOptions& options)
     : ShardsParts(options),
       World(options.seed, options.connections, guest_mix(options), machines),
-      peace_(options.peace),
-      moved_at_(options.vms) {
+      peace_(options.peace) {
   for (std::uint32_t i = 0; i < options.vms; ++i) {
     gid_of_.push_back(test::gid_of(i));
     start(i);
@@ -165,9 +164,11 @@ void ShardsWorld::disturb_lanes() {
 void ShardsWorld::replace(std::uint32_t index) {
   if (peace_ == Peace::kNoLoss || (peace_ == Peace::kNoTrouble && !random_.chance(kMovesPerMille))) return;
   const bool only_moves = cluster.hosts() > 1 && peace_ != Peace::kNone;
-  if (only_moves && (cluster.shards_of_each() == 1 || machines.now() < moved_at_[index] + kNewsMax)) return;
+  if (only_moves || (cluster.shards_of_each() > 1 && random_.chance(500))) {
+    if (const auto to = shard_to_move_to(index)) move(index, *to);
+    return;
+  }
   ++tally_.adapters_replaced;
-  if (cluster.shards_of_each() > 1 && (only_moves || random_.chance(500))) return move(index);
   asked(index);
   cluster.end(shard_of[index], index);
   machines.take_away(index);
@@ -178,14 +179,26 @@ void ShardsWorld::replace(std::uint32_t index) {
   cluster.run(shard, index, machines.adapter(index));
 }
 
+// Empty: other hosts might not notice the move, because the VM was there a moment ago.
+std::optional<std::uint32_t> ShardsWorld::shard_to_move_to(std::uint32_t index) {
+  const std::uint32_t first = host_of(index) * cluster.shards_of_each();
+  std::vector<std::uint32_t> shards;
+  for (std::uint32_t shard = first; shard < first + cluster.shards_of_each(); ++shard) {
+    const bool is_news = peace_ == Peace::kNone || cluster.hosts() == 1 ||
+                         machines.now() >= left_at_[{index, shard}] + kNewsMax;
+    if (shard != shard_of[index] && is_news) shards.push_back(shard);
+  }
+  if (shards.empty()) return {};
+  return shards[random_.below(static_cast<std::uint32_t>(shards.size()))];
+}
+
 // As adapters::ShardPlacement does it, with time between its steps.
-void ShardsWorld::move(std::uint32_t index) {
+void ShardsWorld::move(std::uint32_t index, std::uint32_t to) {
   const auto wait = [this] {
     if (random_.chance(500)) pass(random_.up_to(kAwayMax));
   };
   const std::uint32_t from = shard_of[index];
-  std::uint32_t to = from;
-  while (to == from) to = any_shard_of(host_of(index));
+  ++tally_.adapters_replaced;
   asked(index);
   machines.begin_move(index, cluster.segment(to));
   cluster.run(to, index, machines.adapter(index));
@@ -200,7 +213,7 @@ void ShardsWorld::move(std::uint32_t index) {
     cluster.end(from, index);
     machines.hand_over(index);
     shard_of[index] = to;
-    moved_at_[index] = machines.now();
+    left_at_[{index, from}] = machines.now();
   }
   wait();
   asked(index);

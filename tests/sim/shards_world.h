@@ -8,6 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/sharded_cluster.h"
@@ -19,8 +22,8 @@ namespace pvrdma::sim {
 enum class Peace : std::uint8_t {
   kNone,       // everything happens
   kNoTrouble,  // no connection may end, and no QP has a timer: a message or wake-up that is lost stops it
-  kNoLoss,     // besides, adapters stay and run, and lanes stand: no message may be lost, which would cost a
-               // repetition
+  kNoLoss,  // besides, adapters stay and run, and no lane breaks: no message may be lost, which would cost a
+            // repetition
 };
 
 struct ShardsOptions {
@@ -80,7 +83,8 @@ class ShardsWorld final : private ShardsParts, public World {
   void disturb_lanes();
   void fill_rings(std::size_t index, int side);
   void stop_loans(std::size_t index, int side);
-  void move(std::uint32_t index);
+  std::optional<std::uint32_t> shard_to_move_to(std::uint32_t index);
+  void move(std::uint32_t index, std::uint32_t to);
   void stop_adapter(std::uint32_t index);
   void take_link_down(std::uint32_t index, Duration time);
   void make_trouble(std::size_t index, int side);
@@ -91,7 +95,7 @@ class ShardsWorld final : private ShardsParts, public World {
 
   const Peace peace_;
   std::vector<abi::Gid> gid_of_;
-  std::vector<Instant> moved_at_;  // by VM: to its shard
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> left_at_;  // by VM and shard
   ShardsTally shards_tally_;
 };
 

@@ -126,7 +126,8 @@ void World::poll_all() {
 void World::settle(Connection& connection) {
   connection.go_on();
   for (int side = 0; side < 2; ++side) connection.post_marker(side);
-  for (int round = 0; round < 2000; ++round) {
+  const Instant until = machines_.now() + patience();
+  while (machines_.now() < until) {
     for (int side = 0; side < 2; ++side) connection.post_receives(side, 4, {});
     pass(microseconds(500));
     tally_.completions += connection.poll(machines_.now());
@@ -134,7 +135,8 @@ void World::settle(Connection& connection) {
     if (!connection.broken()) connection.verify_at_rest();
     return;
   }
-  throw Violation(connection.name() + ": work requests were not completed within a second");
+  throw Violation(connection.name() + ": work requests were not completed within " +
+                  std::to_string(microseconds_of(patience()) / 1000) + " ms");
 }
 
 void World::work(Connection& connection) {

@@ -77,6 +77,8 @@ class World {
   // Lets each adapter have a turn now, in worlds where pass() may give it none. Only then does it flush all
   // work requests of a QP that fails at once.
   virtual void let_all_run() {}
+  // How long a connection may need for its requests when nothing goes wrong any more.
+  virtual Duration patience() const { return std::chrono::seconds(1); }
   // A connection was made.
   virtual void connected(Connection& /*connection*/) {}
 
