@@ -53,7 +53,7 @@ std::uint64_t Fabric::sum(std::uint64_t (Switch::*count)() const) const {
 
 template <typename Message, typename Deliver>
 Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, const Message& message,
-                         Deliver deliver) {
+                         Instant now, Deliver deliver) {
   const auto found = segments_.find(segment);
   if (segment == transport::SegmentId{} || found == segments_.end()) return Delivery::kUnknownGid;
   const Switch::Admission admission = found->second->admit(from, message.from.gid, message.to.gid);
@@ -63,14 +63,14 @@ Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, c
     deliver(*engine, admission);
   } else if constexpr (std::is_same_v<Message, verbs::Request>) {
     verbs::Engine* const later = engine != nullptr ? engine : admission.port->stopped_engine();
-    if (later != nullptr) later->on_early_request(message, verbs::PeerPlace(from.value));
+    if (later != nullptr) later->on_early_request(message, verbs::PeerPlace(from.value), now);
   }
   return admission.verdict;
 }
 
 Delivery Fabric::on_request(transport::HostId from, PathKind by, transport::SegmentId segment,
                             const verbs::Request& request, verbs::Payload& payload, Instant now) {
-  return receive(from, segment, request, [&](verbs::Engine& engine, const Switch::Admission& admission) {
+  return receive(from, segment, request, now, [&](verbs::Engine& engine, const Switch::Admission& admission) {
     transport::Transport* const brought = transports_.find(by);
     if (brought == nullptr || admission.way == nullptr || brought == admission.way)
       return engine.on_request(request, payload, now);
@@ -83,7 +83,7 @@ Delivery Fabric::on_request(transport::HostId from, PathKind by, transport::Segm
 
 Delivery Fabric::on_response(transport::HostId from, transport::SegmentId segment,
                              const verbs::Response& response, verbs::Payload& payload, Instant now) {
-  return receive(from, segment, response, [&](verbs::Engine& engine, const Switch::Admission&) {
+  return receive(from, segment, response, now, [&](verbs::Engine& engine, const Switch::Admission&) {
     engine.on_response(response, payload, now);
   });
 }
@@ -91,7 +91,7 @@ Delivery Fabric::on_response(transport::HostId from, transport::SegmentId segmen
 Delivery Fabric::on_datagram(transport::HostId from, transport::SegmentId segment,
                              const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                              Instant now) {
-  return receive(from, segment, datagram, [&](verbs::Engine& engine, const Switch::Admission&) {
+  return receive(from, segment, datagram, now, [&](verbs::Engine& engine, const Switch::Admission&) {
     engine.on_datagram(datagram, payload, now);
   });
 }

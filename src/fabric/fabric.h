@@ -88,7 +88,7 @@ class Fabric final : public transport::Inbound,
   std::uint64_t sum(std::uint64_t (Switch::*count)() const) const;
   template <typename Message, typename Deliver>
   transport::Delivery receive(transport::HostId from, transport::SegmentId segment, const Message& message,
-                              Deliver deliver);
+                              Instant now, Deliver deliver);
 
   const Clock& clock_;
   const std::unique_ptr<HostGids> own_;  // null: the host has several shards

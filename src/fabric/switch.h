@@ -171,7 +171,7 @@ class Switch {
   // Whether the GID's VM is silent for a while only: it is moving, here or between other hosts, or is stopped
   // for that; or its host's daemon has stopped and is expected back, because the view still has a path there.
   bool is_back_soon(const verbs::Gid& gid, Instant now) const;
-  // The number of the host where messages for the GID go; 0: this one.
+  // The number of the host where messages for the GID go; 0: this one; nullopt: no host of the cluster.
   std::optional<verbs::PeerPlace> place_of(const verbs::Gid& gid) const;
   // The port's GIDs now belong to another host, whose news may come later.
   void note_departure(const Port& port);

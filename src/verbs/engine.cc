@@ -222,9 +222,9 @@ void Engine::take(const Request& request, Payload& payload, Instant now) {
   impl_->responder.on_request(*qp, request, payload, now);
 }
 
-void Engine::on_early_request(const Request& request, PeerPlace from) {
+void Engine::on_early_request(const Request& request, PeerPlace from, Instant now) {
   QueuePair* qp = impl_->by_qpn(request.to.qpn);
-  if (qp != nullptr && !qp->is_datagram()) Responder::on_early(*qp, request, from);
+  if (qp != nullptr && !qp->is_datagram()) Responder::on_early(*qp, request, from, now);
 }
 
 void Engine::take(const Response& response, Payload& payload, Instant now) {

@@ -187,8 +187,8 @@ class Engine {
   void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
   // The request was dropped because nobody here knows that its source is at `from`, or because the port is
-  // stopped. on_path_restored() reports the end of that condition.
-  void on_early_request(const Request& request, PeerPlace from);
+  // stopped. on_path_restored() is called, perhaps among other times, when that has ended.
+  void on_early_request(const Request& request, PeerPlace from, Instant now);
 
   // --- Packets: what a path that carries packets asks about a connection of a QP here (packets.h).
   // `connection` has the values with which the path was opened. ---

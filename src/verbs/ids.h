@@ -19,10 +19,10 @@ using Qpn = Strong<struct QpnTag, std::uint32_t>;
 inline constexpr Qpn kGsiQpn{1};
 inline constexpr std::uint32_t kQpnMax = 0xff'ffff;
 
-// Handles in commands, doorbells and completions: indices into this adapter's tables.
 // Where a peer is: 0: on this host; otherwise as the wire numbers the places beyond it.
 using PeerPlace = Strong<struct PeerPlaceTag, std::uint32_t>;
 
+// Handles in commands, doorbells and completions: indices into this adapter's tables.
 using ContextHandle = Strong<struct ContextHandleTag, std::uint32_t>;
 using PdHandle = Strong<struct PdHandleTag, std::uint32_t>;
 using MrHandle = Strong<struct MrHandleTag, std::uint32_t>;

@@ -197,15 +197,16 @@ struct SendSide : SendState {
 enum class Gap : std::uint8_t {
   kNone,
   // Requests were dropped because their source was not known yet or the port was stopped. The peer was not
-  // told.
+  // told since the last one.
   kEarly,
-  kReported,  // the peer knows: a kNakSequence or an RNR NAK for `expected` was sent
+  kReported,  // a kNakSequence or an RNR NAK for `expected` was sent
 };
 
 // Requests that were dropped because they came early, and may still have to be asked for. Some may be
 // executed all the same, because copies came from the peer's earlier place; the answers to those went there.
 struct EarlyRequests {
   std::optional<PeerPlace> from;            // empty: there are none
+  Instant last_at{};                        // when the last one came
   std::optional<MessageNumber> first_read;  // the first read or atomic
   std::optional<MessageNumber> first_other;
   std::optional<MessageNumber> last;

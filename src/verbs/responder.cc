@@ -25,6 +25,9 @@ bool passes_progress_mark(std::uint32_t from, std::uint32_t to) {
   return from / kProgressBytes != to / kProgressBytes;
 }
 
+// The news of where a peer is come sooner.
+constexpr Duration kNewsMax = std::chrono::seconds(5);
+
 }  // namespace
 
 // Returns false if the QP must not take the request. Reports the first one to a guest whose QP is in RTR.
@@ -111,12 +114,15 @@ void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
   respond(qp, request, qp.receive.expected, Syndrome::kNakSequence, now);
 }
 
-// A peer that has moved sends everything that is unanswered again from its new place.
-void Responder::on_early(QueuePair& qp, const Request& request, PeerPlace from) {
+// A peer that has moved sends everything that is unanswered again from its new place, so a new place replaces
+// what came from another one. What is old has come to nothing: the news of that place would be here.
+void Responder::on_early(QueuePair& qp, const Request& request, PeerPlace from, Instant now) {
   if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to)) return;
-  qp.receive.gap = Gap::kEarly;
   EarlyRequests& early = qp.receive.early;
-  if (early.from != from) early = {.from = from};
+  const bool is_old = qp.receive.gap != Gap::kEarly && now > early.last_at + kNewsMax;
+  if (early.from != from || is_old) early = {.from = from};
+  early.last_at = now;
+  qp.receive.gap = Gap::kEarly;
   auto& first = request.op == RequestOp::kRead || request.is_atomic() ? early.first_read : early.first_other;
   if (!first || distance(request.number, *first) < 0) first = request.number;
   if (!early.last || distance(request.number, *early.last) > 0) early.last = request.number;
@@ -128,9 +134,9 @@ void Responder::on_path_restored(QueuePair& qp, Instant now) {
   ReceiveSide& receive = qp.receive;
   const MessageNumber expected = receive.expected;
   const EarlyRequests early = receive.early;
-  const bool is_heard = early.from && services_.wire.place_of(qp.remote().gid) == early.from;
-  if (is_heard) receive.early = {};
-  if (!is_heard && receive.gap != Gap::kEarly) return;
+  const bool will_hear = early.from && services_.wire.place_of(qp.remote().gid) == early.from;
+  if (will_hear) receive.early = {};
+  if (!will_hear && receive.gap != Gap::kEarly) return;
   if (receive.counts_parts || !may_respond(qp.state())) return;
   if (early.first_other && distance(*early.first_other, expected) < 0) {
     const Request last{.from = qp.remote(),

@@ -33,9 +33,10 @@ class Responder {
 
   // A request of the peer was dropped because nobody here knew yet that the peer is at `from`, or because the
   // port was stopped.
-  static void on_early(QueuePair& qp, const Request& request, PeerPlace from);
+  static void on_early(QueuePair& qp, const Request& request, PeerPlace from, Instant now);
   // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires. If
-  // messages for the peer go elsewhere, it does not hear that, so it is asked once more when they go there.
+  // messages for the peer go elsewhere, it does not hear the question, and is asked once more when they go
+  // there.
   void on_path_restored(QueuePair& qp, Instant now);
 
   // The guest has posted receives to the queue of a QP whose peer pauses, or to the SRQ. Peers that pause

@@ -216,11 +216,11 @@ TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
   EXPECT_THAT(answers(), IsEmpty());
   Request write = request(RequestOp::kWrite, kRqPsn, 8);
   write.from.qpn = Qpn(78);
-  a.engine.on_early_request(write, PeerPlace(0));
+  a.engine.on_early_request(write, PeerPlace(0), a.now);
   path_is_restored();
   EXPECT_THAT(answers(), IsEmpty()) << "another QP's";
   write.from = kPeer;
-  a.engine.on_early_request(write, PeerPlace(0));
+  a.engine.on_early_request(write, PeerPlace(0), a.now);
   EXPECT_THAT(answers(), IsEmpty());
   path_is_restored();
   const Response response = answered();
@@ -233,7 +233,7 @@ TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
 
   write.number = MessageNumber(kRqPsn + 1);
-  a.engine.on_early_request(write, PeerPlace(0));
+  a.engine.on_early_request(write, PeerPlace(0), a.now);
   ask_filled(write);
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
   path_is_restored();
@@ -262,7 +262,7 @@ class CameAgainEarly : public ResponderTest {
     }
   }
   void come_early(RequestOp op, std::uint32_t number, PeerPlace from = kOld) {
-    a.engine.on_early_request(request(op, number, 8), from);
+    a.engine.on_early_request(request(op, number, 8), from, a.now);
   }
   std::vector<Answer> when_the_path_is_restored() {
     a.engine.on_all_paths_restored(a.now);
@@ -329,6 +329,25 @@ TEST_F(CameAgainEarly, APeerThatIsElsewhereIsAskedOnceMore) {
   EXPECT_THAT(when_the_peer_is_known_to_be_at(kBetween), IsEmpty());
   EXPECT_THAT(when_the_peer_is_known_to_be_at(kNew), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 3}));
   EXPECT_THAT(when_the_path_is_restored(), IsEmpty());
+}
+
+// Copies that were under way when the peer left that place, long ago.
+TEST_F(CameAgainEarly, WhatCameToNothingIsForgotten) {
+  a.wire.place = kNew;
+  come_early(RequestOp::kRead, kRqPsn + 1, kOld);
+  execute({kRqPsn + 3});
+  a.now = a.now + std::chrono::seconds(6);
+  come_early(RequestOp::kRead, kRqPsn + 2, kOld);  // it is there again
+  EXPECT_THAT(when_the_peer_is_known_to_be_at(kOld), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 2},
+                                                                 Answer{Syndrome::kNakSequence, kRqPsn + 4}));
+}
+
+TEST_F(CameAgainEarly, WhatNobodyWasAskedForIsNotForgotten) {
+  come_early(RequestOp::kRead, kRqPsn + 1);
+  a.now = a.now + std::chrono::seconds(60);  // the port is stopped for so long
+  come_early(RequestOp::kRead, kRqPsn + 2);
+  EXPECT_THAT(when_the_path_is_restored(), ElementsAre(Answer{Syndrome::kNakSequence, kRqPsn + 1},
+                                                       Answer{Syndrome::kNakSequence, kRqPsn + 3}));
 }
 
 // It has sent everything again from there.

@@ -53,7 +53,7 @@ class Wire {
   // for it, or because its host's daemon restarts. A time limit then costs no retry.
   virtual bool spares_retries(const Gid& /*peer*/, Instant /*now*/) const { return false; }
 
-  // To which place messages for `peer` go. nullopt: nobody here knows the peer.
+  // To which place messages for `peer` go. nullopt: nobody here knows it as an adapter of the cluster.
   virtual std::optional<PeerPlace> place_of(const Gid& /*peer*/) const { return PeerPlace(0); }
 
   // When stop() returns, no path reads or writes memory of this VM for the connection any more; when

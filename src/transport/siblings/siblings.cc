@@ -371,7 +371,7 @@ void Siblings::deliver(Sibling& sibling, const Slot& slot, Instant now) {
   const verbs::Request& request = slot.message.request;
   const auto admission = inbound_.admit(sibling.number, slot.segment(), request.from.gid, request.to.gid);
   if (admission.engine == nullptr) return void(++core_->lost);
-  if (admission.is_early) return admission.engine->on_early_request(request, verbs::PeerPlace(0));
+  if (admission.is_early) return admission.engine->on_early_request(request, verbs::PeerPlace(0), now);
   admission.engine->on_request(request, payload, now);
 }
 
