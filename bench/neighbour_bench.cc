@@ -57,7 +57,7 @@ struct Options {
   std::uint64_t touch_mib = 4096;
   std::string json;
   std::filesystem::path logs = "build/bench/neighbour";
-  Place place = Place::kBeside;
+  Whereabouts whereabouts = Whereabouts::kBeside;
   bool list = false;
   // Options of the attacking process; not for users.
   std::string attack;
@@ -200,7 +200,7 @@ Result measure(const Attack& attack, const Options& options) {
   Daemon daemon({.attackers = attack.adapters,
                  .cluster = attack.cluster,
                  .ethernet = attack.ethernet,
-                 .place = options.place,
+                 .whereabouts = options.whereabouts,
                  .log = options.logs / fmt::format("{}.log", attack.name)});
   Neighbour neighbour(daemon.socket("B"), daemon.socket("C"),
                       attack.natives ? Neighbour::Natives::kConnects : Neighbour::Natives::kNone);
@@ -236,10 +236,10 @@ Result measure(const Attack& attack, const Options& options) {
 }
 
 // Why its adapters cannot be at that place; empty: they can.
-std::string why_not(const Attack& attack, Place place) {
-  if (place == Place::kBeside) return {};
+std::string why_not(const Attack& attack, Whereabouts whereabouts) {
+  if (whereabouts == Whereabouts::kBeside) return {};
   if (attack.ethernet) return "adapters with a RoCE link are on its shard";
-  if (attack.cluster && place != Place::kShard)
+  if (attack.cluster && whereabouts != Whereabouts::kShard)
     return "the adapters of a cluster's VMs cannot be in the ward";
   return {};
 }
@@ -299,13 +299,14 @@ int run(int argc, char** argv) {
   app.add_option("--json", options.json, "where to write the results for bench/compare");
   app.add_option("--logs", options.logs, "folder of the daemons' logs");
   app.add_option(
-         "--attackers", options.place,
+         "--attackers", options.whereabouts,
          "where their adapters are: \"beside\" the neighbour's on one shard; on another \"shard\"; in the "
          "\"ward\"; or beside until they have \"earned\" the ward")
-      ->transform(CLI::Transformer(std::map<std::string, Place>{{"beside", Place::kBeside},
-                                                                {"shard", Place::kShard},
-                                                                {"ward", Place::kWard},
-                                                                {"earned", Place::kEarned}}));
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Whereabouts>{{"beside", Whereabouts::kBeside},
+                                                                     {"shard", Whereabouts::kShard},
+                                                                     {"ward", Whereabouts::kWard},
+                                                                     {"earned", Whereabouts::kEarned}}));
   app.add_flag("--list", options.list, "show the scenarios");
   app.add_option("--attack", options.attack)->group("");
   app.add_option("--socket", options.sockets)->group("");
@@ -327,7 +328,7 @@ int run(int argc, char** argv) {
   print_head();
   std::vector<Result> results;
   for (const Attack* attack : chosen) {
-    if (const std::string why = why_not(*attack, options.place); !why.empty()) {
+    if (const std::string why = why_not(*attack, options.whereabouts); !why.empty()) {
       fmt::print("{:21} skipped: {}\n", attack->name, why);
       continue;
     }

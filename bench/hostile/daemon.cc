@@ -58,9 +58,10 @@ std::vector<std::string> Daemon::attackers() const {
 
 void Daemon::write_config() const {
   std::ofstream file(folder_ / "pvrdmad.toml");
-  file << fmt::format("[daemon]\napi_socket = \"{}\"\nshards = {}\nward = {}\n", api(),
-                      options_.place == Place::kShard ? 2 : 1,
-                      options_.place == Place::kWard || options_.place == Place::kEarned);
+  file << fmt::format(
+      "[daemon]\napi_socket = \"{}\"\nshards = {}\nward = {}\n", api(),
+      options_.whereabouts == Whereabouts::kShard ? 2 : 1,
+      options_.whereabouts == Whereabouts::kWard || options_.whereabouts == Whereabouts::kEarned);
   const auto adapter = [&](const std::string& name, std::uint32_t number, std::string_view doorbells) {
     file << fmt::format(
         "\n[[adapter]]\nname = \"{}\"\nsocket = \"{}\"\nmac = \"02:00:00:00:00:{:02x}\"\n"
@@ -104,7 +105,7 @@ void Daemon::create_vm() const {
 
 // The ward has the last number, here 1.
 void Daemon::spread() const {
-  if (options_.place == Place::kBeside || options_.place == Place::kEarned) return;
+  if (options_.whereabouts == Whereabouts::kBeside || options_.whereabouts == Whereabouts::kEarned) return;
   for (const char* name : {"B", "C"}) ctl(fmt::format("adapter shard set {} --shard 0", name));
   for (std::uint32_t i = 0; i < options_.attackers; ++i)
     ctl(fmt::format("adapter shard set A{} --shard 1", i));

@@ -15,7 +15,7 @@
 namespace pvrdma::bench {
 
 // Where the attackers' adapters are.
-enum class Place {
+enum class Whereabouts {
   kBeside,  // on the neighbour's shard, the only one
   kShard,   // on another shard
   kWard,
@@ -28,7 +28,7 @@ class Daemon {
     std::uint32_t attackers = 1;  // adapters A0 ...
     bool cluster = false;
     bool ethernet = false;  // has a RoCE link to ethernet()
-    Place place = Place::kBeside;
+    Whereabouts whereabouts = Whereabouts::kBeside;
     std::filesystem::path log;
   };
 

@@ -1,5 +1,5 @@
-// Who is blamed for a long turn, with a manual clock. loop_test.cc has what the loop passes to the watch, and
-// base/blame_test.cc how pieces are added up.
+// Who is blamed for a long turn, with a manual clock. loop_time_test.cc has what the loop passes to the
+// watch, and base/blame_test.cc how pieces are added up.
 #include "shard/turn_watch.h"
 
 #include <gmock/gmock.h>

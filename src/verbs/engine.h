@@ -187,7 +187,7 @@ class Engine {
   void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
   // The request was dropped because nobody here knows that its source is at `from`, or because the port is
-  // stopped. on_path_restored() is called, perhaps among other times, when that has ended.
+  // stopped. When that has ended, on_path_restored() is called.
   void on_early_request(const Request& request, PeerPlace from, Instant now);
 
   // --- Packets: what a path that carries packets asks about a connection of a QP here (packets.h).

@@ -225,8 +225,8 @@ struct ReceiveState {
   bool holds_receive = false;  // `receive` belongs to the message in progress
   bool established_reported = false;
   bool last_wqe_reported = false;
-  bool peer_pauses =
-      false;            // the last answer was an RNR NAK; not saved: the peer's timer ends the pause, too
+  // The last answer was an RNR NAK; not saved: the peer's timer ends the pause, too.
+  bool peer_pauses = false;
   EarlyRequests early;  // not saved: a loaded QP knows only that there is a gap
   ReceiveWork receive;
   AtomicReplays replays;

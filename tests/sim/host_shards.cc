@@ -19,44 +19,6 @@ transport::ShardNumber to_number(std::size_t index) {
 
 }  // namespace
 
-// --- What lanes bring ---
-
-fabric::Fabric& HostShards::Arrivals::awake() {
-  shard_.sleeps = false;
-  return shard_.fabric;
-}
-
-transport::Delivery HostShards::Arrivals::on_request(transport::HostId from, transport::PathKind by,
-                                                     transport::SegmentId segment,
-                                                     const verbs::Request& request, verbs::Payload& payload,
-                                                     Instant now) {
-  return awake().on_request(from, by, segment, request, payload, now);
-}
-
-transport::Delivery HostShards::Arrivals::on_response(transport::HostId from, transport::SegmentId segment,
-                                                      const verbs::Response& response,
-                                                      verbs::Payload& payload, Instant now) {
-  return awake().on_response(from, segment, response, payload, now);
-}
-
-transport::Delivery HostShards::Arrivals::on_datagram(transport::HostId from, transport::SegmentId segment,
-                                                      const verbs::Datagram& datagram,
-                                                      const guestmem::SpanList& payload, Instant now) {
-  return awake().on_datagram(from, segment, datagram, payload, now);
-}
-
-void HostShards::Arrivals::on_ready(transport::HostId host, Instant now) {
-  awake().on_ready(host, now);
-}
-
-void HostShards::Arrivals::on_restored(transport::HostId host, Instant now) {
-  awake().on_restored(host, now);
-}
-
-void HostShards::Arrivals::on_up_changed(transport::HostId host, Instant now) {
-  awake().on_up_changed(host, now);
-}
-
 // --- One shard ---
 
 HostShards::Shard::Shard(HostShards& of, std::uint32_t index)
@@ -69,7 +31,7 @@ HostShards::Shard::Shard(HostShards& of, std::uint32_t index)
   if (of.outside_) {
     tcp.emplace(of.id_of(index), of.outside_->lanes);
     fabric.use(*tcp);
-    of.outside_->lanes.attach(of.id_of(index), arrivals);
+    of.outside_->lanes.attach(of.id_of(index), fabric, [this] { sleeps = false; });
   }
   if (rings == nullptr) return;
   siblings = must(transport::Siblings::create(rings, number, *loop, *this));

@@ -111,31 +111,6 @@ class HostShards {
   Tally tally() const;
 
  private:
-  // Wakes the shard with what lanes bring it, as its descriptors do.
-  struct Shard;
-  class Arrivals final : public transport::Inbound {
-   public:
-    explicit Arrivals(Shard& shard) : shard_(shard) {}
-
-    transport::Delivery on_request(transport::HostId from, transport::PathKind by,
-                                   transport::SegmentId segment, const verbs::Request& request,
-                                   verbs::Payload& payload, Instant now) override;
-    transport::Delivery on_response(transport::HostId from, transport::SegmentId segment,
-                                    const verbs::Response& response, verbs::Payload& payload,
-                                    Instant now) override;
-    transport::Delivery on_datagram(transport::HostId from, transport::SegmentId segment,
-                                    const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                                    Instant now) override;
-    void on_ready(transport::HostId host, Instant now) override;
-    void on_restored(transport::HostId host, Instant now) override;
-    void on_up_changed(transport::HostId host, Instant now) override;
-
-   private:
-    fabric::Fabric& awake();
-
-    Shard& shard_;
-  };
-
   struct Shard final : transport::SiblingInbound, fabric::FabricObserver {
     Shard(HostShards& host, std::uint32_t index);
     ~Shard() override;
@@ -166,7 +141,6 @@ class HostShards {
     const std::unique_ptr<shard::Loop> loop;
     std::optional<HostTransport> tcp;  // of a host in a cluster
     fabric::Fabric fabric;
-    Arrivals arrivals{*this};
     transport::Local local;                                 // of the only shard
     std::unique_ptr<transport::Siblings> siblings;          // null: this is the only shard
     std::map<std::uint32_t, test::RunningAdapter> running;  // by VM

@@ -26,8 +26,13 @@ Lane& LaneNetwork::lane(HostId from, HostId to, std::uint64_t hash) {
 
 // --- Events of lanes ---
 
-void LaneNetwork::attach(HostId host, transport::Inbound& inbound) {
-  at(host) = Host{.inbound = &inbound, .peers = {}, .told_up = {}};
+void LaneNetwork::attach(HostId host, transport::Inbound& inbound, std::function<void()> wake) {
+  at(host) = Host{.inbound = &inbound, .wake = std::move(wake), .peers = {}, .told_up = {}};
+}
+
+transport::Inbound& LaneNetwork::inbound(HostId host) {
+  at(host).wake();
+  return *at(host).inbound;
 }
 
 void LaneNetwork::detach(HostId host, Instant now) {
@@ -61,9 +66,9 @@ void LaneNetwork::break_lanes(HostId a, HostId b, bool all, Duration away, Insta
 // A part of a message in flight may still arrive, in either direction.
 void LaneNetwork::break_lane(Lane& lane, Duration away, Instant now) {
   if (random_.chance(300) && lane.acceptor_up && at(lane.acceptor).inbound != nullptr)
-    lane.out.tear(lane.dialler, *at(lane.acceptor).inbound, now);
+    lane.out.tear(lane.dialler, inbound(lane.acceptor), now);
   if (random_.chance(300) && lane.dialler_up && at(lane.dialler).inbound != nullptr)
-    lane.back.tear(lane.acceptor, *at(lane.dialler).inbound, now);
+    lane.back.tear(lane.acceptor, inbound(lane.dialler), now);
   lane.stands = false;
   lost_ += lane.out.clear() + lane.back.clear();
   lane.welcome_at = Instant::never();
@@ -214,11 +219,11 @@ void LaneNetwork::turn(Lane& lane, News& news, Instant now) {
 bool LaneNetwork::deliver(Lane& lane, Instant now) {
   bool any = false;
   while (lane.stands && lane.out.next_event() <= now && lane.back.bytes() <= kPauseBytes) {
-    lane.out.deliver(lane.dialler, *at(lane.acceptor).inbound, random_, weather, now);
+    lane.out.deliver(lane.dialler, inbound(lane.acceptor), random_, weather, now);
     any = true;
   }
   while (lane.stands && lane.dialler_up && lane.back.next_event() <= now) {
-    lane.back.deliver(lane.acceptor, *at(lane.dialler).inbound, random_, weather, now);
+    lane.back.deliver(lane.acceptor, inbound(lane.dialler), random_, weather, now);
     any = true;
   }
   return any;
@@ -234,10 +239,10 @@ void LaneNetwork::tell(Instant now) {
       bool& told = host.told_up[peer];
       if (const bool up = is_up(id, peer); up != told) {
         told = up;
-        host.inbound->on_up_changed(peer, now);
+        inbound(id).on_up_changed(peer, now);
       }
-      if (news.restored) host.inbound->on_restored(peer, now);
-      if (news.ready) host.inbound->on_ready(peer, now);
+      if (news.restored) inbound(id).on_restored(peer, now);
+      if (news.ready) inbound(id).on_ready(peer, now);
     }
   }
 }

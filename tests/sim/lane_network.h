@@ -6,6 +6,7 @@
 // Thread: the world's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -25,8 +26,10 @@ class LaneNetwork {
 
   LaneWeather weather;
 
-  // attach(): a host starts. detach(): it dies without closing its lanes.
-  void attach(transport::HostId host, transport::Inbound& inbound);
+  // attach(): a host starts. `wake` is called before each call of `inbound`. detach(): it dies without
+  // closing its lanes.
+  void attach(
+      transport::HostId host, transport::Inbound& inbound, std::function<void()> wake = [] {});
   void detach(transport::HostId host, Instant now);
   // The peers that the host dials and accepts. Lanes to other hosts end at once.
   void configure(transport::HostId host, std::set<transport::HostId> peers, Instant now);
@@ -71,6 +74,7 @@ class LaneNetwork {
 
   struct Host {
     transport::Inbound* inbound = nullptr;  // borrowed; null: dead
+    std::function<void()> wake = {};
     std::set<transport::HostId> peers;
     std::map<transport::HostId, bool> told_up;
   };
@@ -80,6 +84,8 @@ class LaneNetwork {
   };
 
   Host& at(transport::HostId host) { return hosts_.at(host); }
+  // Of a host that lives. It is awake.
+  transport::Inbound& inbound(transport::HostId host);
   Lane& lane(transport::HostId from, transport::HostId to, std::uint64_t hash);
   bool may_dial(const Lane& lane) const;
   // When the lane will be dialled. Never: it must not be, or need not be.

@@ -65,6 +65,18 @@ ShardsWorld::~ShardsWorld() {
   }
 }
 
+ShardsWorld::ShardsTally& ShardsWorld::ShardsTally::operator+=(const ShardsTally& other) {
+  moved += other.moved;
+  turned_away += other.turned_away;
+  adapters_stopped += other.adapters_stopped;
+  loans_stopped += other.loans_stopped;
+  links_down += other.links_down;
+  gids_moved += other.gids_moved;
+  rings += other.rings;
+  lost_on_lanes += other.lost_on_lanes;
+  return *this;
+}
+
 ShardsWorld::ShardsTally ShardsWorld::shards_tally() const {
   ShardsTally all = shards_tally_;
   all.rings = cluster.tally();

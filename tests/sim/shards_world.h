@@ -60,6 +60,8 @@ class ShardsWorld final : private ShardsParts, public World {
     std::uint64_t gids_moved = 0;  // to another shard
     HostShards::Tally rings;
     std::uint64_t lost_on_lanes = 0;  // messages
+
+    ShardsTally& operator+=(const ShardsTally& other);
   };
   ShardsTally shards_tally() const;
 
