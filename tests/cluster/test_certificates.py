@@ -55,7 +55,7 @@ def test_a_reload_takes_new_certificates_and_no_lane_notices(tmp_path: Path) -> 
             return [peer for number in (1, 2) for peer in fleet[number].ctl("cluster", "get")["tcp"]["peers"]]
 
         def are_up(found: list[dict[str, object]]) -> bool:
-            return len(found) == 2 and all((peer["lanes_up"], peer["sessions_up"]) == (fleet.lanes, fleet.lanes) for peer in found)
+            return len(found) == 2 and all(min(peer["lanes_up"], peer["sessions_up"]) >= fleet.lanes for peer in found)
 
         def reload(number: int, says: str) -> None:
             before = fleet[number].logged().count(says)

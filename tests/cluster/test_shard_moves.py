@@ -64,6 +64,19 @@ def _timeouts(fleet: Fleet) -> dict[str, int]:
     return {each["name"]: int(each["verbs"]["timeouts"]) for each in adapters}
 
 
+def _lanes_up(fleet: Fleet) -> list[int]:
+    return [int(peer["lanes_up"]) for host in fleet.hosts.values() for peer in host.ctl("cluster", "get")["tcp"]["peers"]]
+
+
+def test_lanes_of_other_shards_are_dialled_when_they_are_needed(two_shards: Fleet) -> None:
+    """VM-03 is on the second shard of its host, and VM-02 on the first of the other one."""
+    until("the lanes between the first shards", lambda: _lanes_up(two_shards), accept=lambda lanes: lanes == [two_shards.lanes] * 2)
+    with _checker(two_shards, "VM-03", "VM-02") as checker:
+        assert (_shard_of(two_shards, 1, "VM-03"), _shard_of(two_shards, 2, "VM-02")) == (1, 0)
+        checker.advance()
+        until("the lanes that the checker needs", lambda: _lanes_up(two_shards), accept=lambda lanes: lanes == [2 * two_shards.lanes] * 2)
+
+
 @pytest.mark.parametrize("peer", ["VM-02", "VM-03"])
 @pytest.mark.parametrize("moving", [1, 2], ids=["requester", "responder"])
 def test_each_request_is_executed_once(two_shards: Fleet, peer: str, moving: int) -> None:

@@ -109,7 +109,7 @@ def test_doorbells_are_what_was_configured(vm_fleet: Fleet) -> None:
 @pytest.mark.tls
 def test_encryption_is_what_was_configured(vm_fleet: Fleet, request: pytest.FixtureRequest) -> None:
     shown = until("all lanes are up", lambda: vm_fleet[1].ctl("cluster", "get")["tcp"],
-                  accept=lambda tcp: [(peer["lanes_up"], peer["sessions_up"]) for peer in tcp["peers"]] == [(vm_fleet.lanes, vm_fleet.lanes)])
+                  accept=lambda tcp: [min(peer["lanes_up"], peer["sessions_up"]) >= vm_fleet.lanes for peer in tcp["peers"]] == [True])
     assert shown["listening"] and not shown["trouble"]
     assert [peer["host"] for peer in shown["peers"]] == ["esx-02"]
     encrypted = "tls" in request.node.callspec.id

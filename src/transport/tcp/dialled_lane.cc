@@ -15,7 +15,6 @@ namespace pvrdma::transport::tcp {
 DialledLane::DialledLane(TcpShared& shared, std::uint16_t index) : shared_(shared), index_(index) {}
 
 void DialledLane::dial(const TcpPeer& peer, Instant now) {
-  rest(wire::GoodbyeReason::kReconfigured, "the peer's address has changed", now);
   peer_ = peer;
   pause_ = kRedialFirst;
   redial_at_ = now;
@@ -34,6 +33,8 @@ void DialledLane::rest(wire::GoodbyeReason reason, std::string_view sentence, In
   peer_stops_ = false;
   redial_at_ = Instant::never();
   trouble_.clear();
+  has_rested_ = true;
+  drop_held();
   if (socket_) socket_->close(reason, sentence, now);
 }
 
@@ -52,7 +53,8 @@ void DialledLane::send(SegmentId segment, const verbs::Request& request, const g
 
 bool DialledLane::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                        Instant now) {
-  return is_up() && socket_->send(segment, datagram, payload, now);
+  if (is_up()) return socket_->send(segment, datagram, payload, now);
+  return trouble_.empty() && held_.add(segment, datagram, payload);
 }
 
 DialledLane::News DialledLane::turn(Instant now) {
@@ -72,6 +74,7 @@ void DialledLane::failed(std::string_view trouble, Instant now) {
   redial_at_ = now + pause_;
   pause_ = std::min(2 * pause_, kRedialMax);
   shared_.check_at(redial_at_);
+  drop_held();
   try {
     trouble_ = trouble;
   } catch (const std::bad_alloc&) {
@@ -154,11 +157,15 @@ void DialledLane::on_welcome(const wire::Welcome& welcome, Instant now) {
   news_.ready = true;
   if (was_up_) {
     news_.restored = true;
-    ++reconnects_;
+    if (!has_rested_) ++reconnects_;
   }
   was_up_ = true;
+  has_rested_ = false;
   peer_stops_ = false;
   shared_.attention = true;
+  held_.release([&](SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload) {
+    if (!socket_->send(segment, datagram, payload, now)) ++shared_.errors.datagrams_dropped;
+  });
 }
 
 void DialledLane::on_reject(const wire::Reject& reject) {

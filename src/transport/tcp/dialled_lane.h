@@ -10,6 +10,7 @@
 #include <string>
 
 #include "transport/tcp/frame_socket.h"
+#include "transport/tcp/held_datagrams.h"
 #include "transport/tcp/tcp_shared.h"
 
 namespace pvrdma::transport::tcp {
@@ -28,11 +29,11 @@ class DialledLane final : private FrameSocket::User {
   // `shared` is borrowed and outlives this.
   DialledLane(TcpShared& shared, std::uint16_t index);
 
-  // Ends an existing connection and dials the peer, again whenever the connection ends.
+  // For a lane that rests, as a new one does. Dials the peer, again whenever the connection ends.
   void dial(const TcpPeer& peer, Instant now);
   // Dials now instead of at the end of a pause, because the peer has shown that it runs. Allocates nothing.
   void dial_soon(Instant now);
-  // Ends the connection and dials no more.
+  // Ends the connection and dials no more. To dial again afterwards is no reconnect.
   void rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   bool is_up() const { return socket_ != nullptr && socket_->is_up(); }
@@ -48,7 +49,7 @@ class DialledLane final : private FrameSocket::User {
   void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
   // Whether a datagram may be sent without waiting. If not, News::ready follows.
   bool takes_datagrams(Instant now) const;
-  // False: the datagram was dropped.
+  // False: the datagram was dropped. It is held if the lane is dialled now, or soon, for the first time.
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);
 
@@ -60,6 +61,7 @@ class DialledLane final : private FrameSocket::User {
  private:
   void dial_now(Instant now);
   void failed(std::string_view trouble, Instant now);
+  void drop_held() { shared_.errors.datagrams_dropped += held_.drop(); }
   void try_dial(Instant now);
   void on_secured(Instant now) override;
   void on_greeting(const wire::Frame& frame, Instant now) override;
@@ -76,7 +78,9 @@ class DialledLane final : private FrameSocket::User {
   Duration pause_ = kRedialFirst;
   Instant up_since_ = Instant::never();
   bool was_up_ = false;
+  bool has_rested_ = false;  // since it was up
   bool peer_stops_ = false;
+  HeldDatagrams held_;
   News news_;
   std::string trouble_;
   std::uint64_t reconnects_ = 0;

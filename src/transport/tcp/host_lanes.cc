@@ -36,9 +36,38 @@ void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view d
                  : "the host is no longer a peer",
           now);
   }
-  dialling_ = wanted;
-  if (!wanted) return;
+  dial_if_needed(now);
+}
+
+std::shared_ptr<HostLanes> HostLanes::use(Instant now) {
+  need(now);
+  return {use_, this};
+}
+
+void HostLanes::need(Instant now) {
+  needed_until_ = now + kRestAfter;
+  if (!dialling_ && may_dial()) shared_.attention = true;
+}
+
+bool HostLanes::is_needed(Instant now) const {
+  const bool leads_to_first = shared_.options.shard == ShardNumber{} && peer_->shard == ShardNumber{};
+  return leads_to_first || use_.use_count() > 1 || now < needed_until_;
+}
+
+void HostLanes::dial_if_needed(Instant now) {
+  if (dialling_ || !may_dial() || !is_needed(now)) return;
   for (const auto& lane : dialled_) lane->dial(*peer_, now);
+  dialling_ = true;
+}
+
+void HostLanes::rest_if_idle(Instant now) {
+  if (!dialling_) return;
+  if (use_.use_count() > 1) needed_until_ = now + kRestAfter;
+  if (is_needed(now)) return;
+  dialling_ = false;
+  for (const auto& lane : dialled_)
+    lane->rest(wire::GoodbyeReason::kReconfigured, "no adapter has used it for a minute", now);
+  shared_.attention = true;
 }
 
 void HostLanes::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
@@ -89,7 +118,7 @@ bool HostLanes::is_quiet() const {
 }
 
 std::string HostLanes::trouble() const {
-  if (!is_up()) return std::string(Transport::kNotConnected);
+  if (!is_up()) return may_dial() && !dialling_ ? std::string() : std::string(Transport::kNotConnected);
   return is_quiet() ? "nothing is heard from it now" : "";
 }
 
@@ -119,13 +148,15 @@ void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Respons
 
 bool HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
                      const guestmem::SpanList& payload, Instant now) {
+  need(now);
   DialledLane& lane = dialled(hash);
-  if (!lane.send(segment, datagram, payload, now)) ++shared_.errors.datagrams_dropped;
+  if (!may_dial() || !lane.send(segment, datagram, payload, now)) ++shared_.errors.datagrams_dropped;
   return lane.takes_datagrams(now);
 }
 
 void HostLanes::turn(Instant now) {
   bury_lanes(now);
+  dial_if_needed(now);
   for (const auto& lane : dialled_) {
     const DialledLane::News news = lane->turn(now);
     untold_.ready |= news.ready;
@@ -170,6 +201,7 @@ void HostLanes::note(const std::string& trouble, Instant now) {
 }
 
 void HostLanes::on_time(Instant now) {
+  rest_if_idle(now);
   for (const auto& lane : dialled_) lane->on_time(now);
   for (const auto& lane : accepted_)
     if (lane) lane->socket().on_time(now);

@@ -1,6 +1,9 @@
 // HostLanes: all lanes between this shard and a shard of another host, dialled and accepted. It chooses the
 // lane of each message, and tells Inbound about the host's state.
 //
+// Between the first shards of two hosts, lanes are always dialled: they show whether the host runs. Other
+// lanes are dialled when a path or a datagram needs them, and rest when nothing has needed them for a minute.
+//
 // Made when its peer is first mentioned, and kept until Tcp is destroyed, so that paths can hold it.
 //
 // Thread: shard-owned.
@@ -17,6 +20,8 @@
 #include "transport/tcp/dialled_lane.h"
 
 namespace pvrdma::transport::tcp {
+
+inline constexpr Duration kRestAfter = std::chrono::minutes(1);
 
 class HostLanes {
  public:
@@ -43,9 +48,13 @@ class HostLanes {
   void make_room(std::uint16_t lanes);
   void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 
+  // This object. As long as somebody has the pointer, the lanes are needed. The pointer may outlive the Tcp,
+  // but does not keep this object alive.
+  std::shared_ptr<HostLanes> use(Instant now);
+
   bool is_up() const;
   bool is_stopping() const;  // Transport::is_stopping()
-  // Why messages do not reach the host now: one clause. Empty if they do.
+  // Why messages do not reach the host now: one clause. Empty if they do, or if the lanes rest.
   std::string trouble() const;
   TcpPeerState state() const;
 
@@ -63,6 +72,11 @@ class HostLanes {
   Instant next_deadline() const;
 
  private:
+  bool may_dial() const { return peer_ && denied_.empty(); }
+  void need(Instant now);
+  bool is_needed(Instant now) const;
+  void dial_if_needed(Instant now);
+  void rest_if_idle(Instant now);
   void bury_lanes(Instant now);
   void note(const std::string& trouble, Instant now);
   bool is_quiet() const;
@@ -73,7 +87,9 @@ class HostLanes {
   std::optional<TcpPeer> peer_;
   std::string peer_name_;  // for log lines: "host esx2"; of the last peer if there is none now
   std::string denied_;
-  bool dialling_ = false;
+  bool dialling_ = false;  // false, although it may_dial(): the lanes rest
+  const std::shared_ptr<void> use_ = std::make_shared<char>();
+  Instant needed_until_{};
   std::vector<std::unique_ptr<DialledLane>> dialled_;
   std::vector<std::unique_ptr<AcceptedLane>> accepted_;  // by the peer's lane number; may be null
   std::vector<std::unique_ptr<AcceptedLane>> leaving_;   // closed; destroyed in the next turn

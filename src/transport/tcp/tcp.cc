@@ -24,9 +24,10 @@ namespace {
 
 class TcpPath final : public verbs::Path {
  public:
-  TcpPath(tcp::HostLanes& lanes, SegmentId segment, const verbs::Connection& connection, Traffic& traffic)
-      : lanes_(lanes),
-        requests_(lanes.dialled(tcp::lane_hash(connection.local, connection.remote))),
+  TcpPath(std::shared_ptr<tcp::HostLanes> lanes, SegmentId segment, const verbs::Connection& connection,
+          Traffic& traffic)
+      : lanes_(std::move(lanes)),
+        requests_(lanes_->dialled(tcp::lane_hash(connection.local, connection.remote))),
         traffic_(traffic),
         response_hash_(tcp::lane_hash(connection.remote, connection.local)),
         segment_(segment) {}
@@ -46,12 +47,12 @@ class TcpPath final : public verbs::Path {
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
     traffic_.count(payload);
-    lanes_.send(response_hash_, segment_, response, payload, now);
+    lanes_->send(response_hash_, segment_, response, payload, now);
   }
 
  private:
-  tcp::HostLanes& lanes_;  // borrowed, like the next two
-  tcp::DialledLane& requests_;
+  const std::shared_ptr<tcp::HostLanes> lanes_;
+  tcp::DialledLane& requests_;  // borrowed, like the next
   Traffic& traffic_;
   const std::uint64_t response_hash_;  // of the lane that brought the request: the peer's lane
   const SegmentId segment_;
@@ -212,7 +213,8 @@ const Counters& Tcp::counters() const {
 
 void Tcp::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
                verbs::PathSlot& slot) {
-  slot.open<TcpPath>(impl_->lanes(place.host), place.segment, connection, traffic);
+  slot.open<TcpPath>(impl_->lanes(place.host).use(impl_->shared.clock.now()), place.segment, connection,
+                     traffic);
 }
 
 bool Tcp::send_datagram(const Place& place, const verbs::Datagram& datagram,

@@ -7,8 +7,8 @@
 // of a deadlock. All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
 //
 // A host of several shards has a Tcp for each. Each shard of another host is a peer of its own, with lanes of
-// its own. Only shard 0 listens. It passes an accepted lane on to the shard that its Hello wants
-// (passed_lane.h), before the Welcome.
+// its own, which are dialled when they are needed (host_lanes.h). Only shard 0 listens. It passes an accepted
+// lane on to the shard that its Hello wants (passed_lane.h), before the Welcome.
 //
 // A signature for a TLS handshake takes up to milliseconds, so each turn does only one step of one handshake.
 //

@@ -174,6 +174,15 @@ class Host final : public Inbound {
     tcp_->open(place(to), {from, peer}, traffic, path_);
     return *path_;
   }
+  // A path that stays open until close_paths(), which also closes the one of path().
+  void keep_path(HostId to) {
+    tcp_->open(place(to), {endpoint(number_, 1), endpoint(static_cast<std::uint8_t>(to.value), 1)}, traffic,
+               *kept_paths_.emplace_back(std::make_unique<verbs::PathSlot>()));
+  }
+  void close_paths() {
+    kept_paths_.clear();
+    path_.close();
+  }
   // False: there was no room, and it was not sent.
   bool send(HostId to, const verbs::Request& request, const guestmem::SpanList& payload) {
     const Instant now = world_.clock().now();
@@ -318,6 +327,7 @@ class Host final : public Inbound {
   TcpSettings settings_;
   std::unique_ptr<Tcp> tcp_;
   verbs::PathSlot path_;
+  std::vector<std::unique_ptr<verbs::PathSlot>> kept_paths_;
   std::vector<TcpPeerState> states_;
   std::deque<Outgoing> outgoing_;
   std::optional<Message> partial_;

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tls/test_certificates.h"
+#include "transport/tcp/held_datagrams.h"
+#include "transport/tcp/host_lanes.h"
 #include "transport/tcp/passed_lane.h"
 #include "transport/tcp/raw_peer.h"
 
@@ -56,6 +58,17 @@ class Shards {
   }
   void apply() {
     for (const auto& host : hosts_) host->apply();
+  }
+  // Each shard has a path to each shard of the others from now on.
+  void open_paths(const Shards& others) {
+    for (std::size_t of = 0; of < count(); ++of) {
+      on(of, [&](Host& host) {
+        for (const auto& other : others.hosts_) host.keep_path(other->id());
+      });
+    }
+  }
+  void close_paths() {
+    for (std::size_t of = 0; of < count(); ++of) on(of, [](Host& host) { host.close_paths(); });
   }
 
  private:
@@ -124,6 +137,8 @@ class TcpShardsTest : public testing::TestWithParam<Security> {
     b.add_peers(a);
     a.apply();
     b.apply();
+    a.open_paths(b);
+    b.open_paths(a);
     ASSERT_TRUE(wait({&a, &b}, [&] { return all_up(a, b) && all_up(b, a); }));
   }
 
@@ -195,6 +210,97 @@ TEST_P(TcpShardsTest, AllLanesComeBackAfterABreak) {
   }));
 }
 
+TEST_P(TcpShardsTest, LanesBetweenOtherShardsAreDialledWhenTheyAreNeeded) {
+  Shards a(clock_, 1, 2, options("esx1"));
+  Shards b(clock_, 2, 2, options("esx2"));
+  a.add_peers(b);
+  b.add_peers(a);
+  a.apply();
+  b.apply();
+  const auto lanes = [](Shards& from, std::size_t of, Shards& to, std::size_t to_shard) {
+    return from.on(of, [&](Host& host) {
+      const TcpPeerState* const state = host.state(to.host(to_shard).id());
+      EXPECT_EQ(state->reconnects, 0U);
+      return state->lanes_up;
+    });
+  };
+  ASSERT_TRUE(wait({&a, &b}, [&] { return lanes(a, 0, b, 0) == 2 && lanes(b, 0, a, 0) == 2; }));
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t j = i == 0 ? 1 : 0; j < 2; ++j) EXPECT_EQ(lanes(a, i, b, j), 0U) << i << " to " << j;
+  a.on(1, [&](Host& host) {
+    EXPECT_EQ(host.tcp().trouble(b.host(1).id()), "") << "a path would have lanes at once";
+    host.post(a_write(b.host(1).id(), 101, 1, 1000));
+  });
+  ASSERT_TRUE(wait({&a, &b}, [&] { return b.on(1, [](Host& host) { return host.messages.size() == 1; }); }));
+  ASSERT_TRUE(wait({&a, &b}, [&] { return lanes(a, 1, b, 1) == 2; }));
+  EXPECT_EQ(lanes(b, 1, a, 1), 0U) << "answers come back by the lane of the request";
+
+  const auto let_pass = [&](Duration time) {
+    for (const Instant end = clock_->now() + time; clock_->now() < end;) {
+      clock_->advance(100ms);
+      EXPECT_TRUE(wait({&a, &b}, [turns = 3]() mutable { return turns-- == 0; }));
+    }
+  };
+  let_pass(kRestAfter + 3s);
+  EXPECT_EQ(lanes(a, 1, b, 1), 2U) << "the path is still open";
+  a.close_paths();
+  let_pass(kRestAfter - 3s);
+  EXPECT_EQ(lanes(a, 1, b, 1), 2U);
+  let_pass(6s);
+  EXPECT_EQ(lanes(a, 1, b, 1), 0U);
+  EXPECT_EQ(lanes(a, 0, b, 0), 2U) << "shows that the host runs";
+  ASSERT_TRUE(wait({&a, &b}, [&] {
+    return b.on(1, [&](Host& host) { return host.state(a.host(1).id())->sessions_up == 0; });
+  }));
+  a.on(1, [&](Host& host) { host.post(a_write(b.host(1).id(), 101, 2, 1000)); });
+  ASSERT_TRUE(wait({&a, &b}, [&] { return b.on(1, [](Host& host) { return host.messages.size() == 2; }); }));
+  ASSERT_TRUE(wait({&a, &b}, [&] { return lanes(a, 1, b, 1) == 2; }));
+}
+
+// A connection manager repeats a lost message only after seconds.
+TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
+  Shards a(clock_, 1, 2, options("esx1"));
+  Shards b(clock_, 2, 1, options("esx2"));
+  a.add_peers(b);
+  b.add_peers(a);
+  a.apply();
+  b.apply();
+  const HostId to = b.host(0).id();
+  const auto send = [&](std::size_t first_bytes, std::size_t count = 1) {
+    a.on(1, [&](Host& host) {
+      for (std::size_t bytes = first_bytes; bytes < first_bytes + count; ++bytes) {
+        const Bytes sent = pattern(bytes, 7);
+        const Scattered payload(sent, 3);
+        const verbs::Datagram datagram{.from = endpoint(101, 5),
+                                       .to = endpoint(static_cast<std::uint8_t>(to.value), 1),
+                                       .bytes = static_cast<std::uint32_t>(bytes),
+                                       .roce = RoceVersion::kV2};
+        EXPECT_TRUE(host.send(to, datagram, payload.spans())) << "datagrams to other hosts do not wait";
+      }
+      host.tcp().flush(clock_->now());
+    });
+  };
+  constexpr std::size_t kMax = HeldDatagrams::kMax;
+  send(100, kMax + 3);
+  const auto arrived = [&] { return b.on(0, [](Host& host) { return host.messages.size(); }); };
+  const auto lost = [&] { return a.on(1, [](Host& host) { return host.tcp().errors().datagrams_dropped; }); };
+  ASSERT_TRUE(wait({&a, &b}, [&] { return arrived() == kMax; }));
+  EXPECT_EQ(lost(), 3U);
+  b.on(0, [&](Host& host) {
+    for (std::size_t i = 0; i < kMax; ++i) EXPECT_EQ(host.messages[i].bytes, pattern(100 + i, 7));
+  });
+  send(200);
+  ASSERT_TRUE(wait({&a, &b}, [&] { return arrived() == kMax + 1; }));
+
+  // A lane that breaks loses datagrams until it is back, as before.
+  b.host(0).settings().address.reset();
+  b.apply();
+  ASSERT_TRUE(
+      wait({&a, &b}, [&] { return a.on(1, [&](Host& host) { return !host.state(to)->trouble.empty(); }); }));
+  send(300);
+  EXPECT_EQ(lost(), 4U);
+}
+
 TEST_P(TcpShardsTest, APeerWithOneShardReachesShardZeroOnly) {
   Shards a(clock_, 1, 1, options("esx1"));
   Shards b(clock_, 2, 2, options("esx2"));
@@ -202,6 +308,7 @@ TEST_P(TcpShardsTest, APeerWithOneShardReachesShardZeroOnly) {
   b.add_peers(a);
   a.apply();
   b.apply();
+  b.open_paths(a);
   ASSERT_TRUE(wait({&a, &b}, [&] {
     return a.on(0, [&](Host& host) { return host.all_up(b.host(0).id()); }) &&
            b.on(0, [&](Host& host) { return host.all_up(a.host(0).id()); });
@@ -379,6 +486,7 @@ TEST_F(TcpShardsRawTest, ADiallerThatDoesNotWaitForItsWelcomeIsNotPassedOn) {
 // After a restart the peer is back in the middle of a pause.
 TEST_F(TcpShardsRawTest, AShardThatComesBackIsDialledAtOnce) {
   know_raw_peer();
+  a_.on(1, [](Host& host) { host.keep_path(HostId(109)); });
   pass(3700);  // nobody listens: the next dial is 4550 ms after the first
   RawListener listener(address_of(9));
   RawPeer back = dial(hello(1, 1));
@@ -420,6 +528,7 @@ TEST(TcpShardsTls, CertificatesAreCheckedBeforeALaneIsPassedOn) {
   b.add_peer(other_shard);
   a.apply();
   b.apply();
+  world.on_shard([&] { b.keep_path(a.id()); });
   ASSERT_TRUE(world.wait([&] { return !b.state(a.id())->trouble.empty(); }));
   EXPECT_NE(world.on_shard([&] { return b.state(a.id())->trouble; }).find("the certificate is for esx3"),
             std::string::npos);

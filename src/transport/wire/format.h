@@ -107,7 +107,7 @@ struct Ping {
 
 enum class GoodbyeReason : std::uint16_t {
   kStopping = 1,      // the daemon stops
-  kReconfigured = 2,  // peers, addresses or the ruleset changed
+  kReconfigured = 2,  // peers, addresses or the ruleset changed, or nothing needs the lane now
   kReplaced = 3,      // a newer connection has replaced this lane
   kBadFrame = 4,
   kBadSequence = 5,

@@ -56,8 +56,8 @@ class Fleet(Block):
 
     @property
     def lanes(self) -> int:
-        """How many TCP connections a host dials to another one: [tcp] lanes, divided by the shards, between each two shards."""
-        return 4 * self.shards
+        """How many TCP connections a host dials to another one at least: [tcp] lanes, divided by the shards, between the first shards."""
+        return 4 // self.shards
 
     def __getitem__(self, number: int) -> Host:
         """Host number 1, 2 ..."""
