@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/adapter.h"
+#include "verbs/engine_saving.h"
 #include "verbs/saved_size.h"
 
 namespace pvrdma::device {
@@ -108,10 +109,10 @@ int Adapter::offer_state() {
   try {
     if (!stream_.begin()) return EBUSY;
     state::Writer writer;
-    save(writer, std::nullopt, now);
-    std::vector<std::byte> bytes = writer.finish();
-    rates_.count_for_client(1 + bytes.size() / kBytesPerCommand, now);
-    stream_.offer(std::move(bytes));
+    save_device(writer, std::nullopt, rings_.save(now), poller_.save(), now);
+    stream_.offer(std::move(writer), [saving = verbs::Engine::Saving(engine_, now)](
+                                         state::Writer& into) mutable { return saving.write_next(into); });
+    rates_.count_for_client(1, now);
   } catch (const std::bad_alloc&) {
     stream_.clear();
     return ENOMEM;
@@ -165,7 +166,15 @@ void Adapter::end_migration(LifeEvent event) {
 }
 
 tl::expected<std::size_t, int> Adapter::migration_read(std::span<std::byte> out) {
-  return stream_.read(out);
+  try {
+    const std::uint64_t before = stream_.saved_bytes();
+    const std::size_t size = stream_.read(out);
+    rates_.count_for_client(1 + (stream_.saved_bytes() - before) / kBytesPerCommand, clock_.now());
+    return size;
+  } catch (const std::bad_alloc&) {
+    stream_.clear();
+    return tl::unexpected(ENOMEM);
+  }
 }
 
 int Adapter::migration_write(std::span<const std::byte> data) {

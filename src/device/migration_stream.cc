@@ -10,10 +10,14 @@ namespace pvrdma::device {
 
 struct MigrationStream::Held final : Reapable {
   ~Held() override { std::free(written); }
-  std::size_t bytes() const { return state.size() + room; }
+  std::size_t bytes() const { return part.size() + room; }
+  std::size_t unread() const { return part.size() - read; }
 
-  std::vector<std::byte> state;
-  std::size_t read = 0;  // bytes of it
+  state::Writer writer;
+  WriteNext write_next;  // empty: the end of the state is in `part`
+  std::vector<std::byte> part;
+  std::size_t read = 0;     // bytes of it
+  std::uint64_t saved = 0;  // bytes of all parts
 
   // From realloc(), which moves the pages of large blocks instead of copying them.
   std::byte* written = nullptr;
@@ -36,16 +40,32 @@ bool MigrationStream::begin() {
   return true;
 }
 
-void MigrationStream::offer(std::vector<std::byte> state) {
-  held_->state = std::move(state);
+void MigrationStream::offer(state::Writer writer, WriteNext write_next) {
+  held_->writer = std::move(writer);
+  held_->write_next = std::move(write_next);
 }
 
 std::size_t MigrationStream::read(std::span<std::byte> out) {
   if (held_ == nullptr) return 0;
-  const std::size_t size = std::min(out.size(), held_->state.size() - held_->read);
-  std::copy_n(held_->state.begin() + static_cast<std::ptrdiff_t>(held_->read), size, out.begin());
-  held_->read += size;
-  return size;
+  Held& from = *held_;
+  std::size_t done = 0;
+  while (true) {
+    const std::size_t size = std::min(out.size() - done, from.unread());
+    std::copy_n(from.part.begin() + static_cast<std::ptrdiff_t>(from.read), size,
+                out.begin() + static_cast<std::ptrdiff_t>(done));
+    from.read += size;
+    done += size;
+    if (done == out.size() || !from.write_next) return done;
+    const bool wrote = from.write_next(from.writer);
+    from.part = wrote ? from.writer.take() : from.writer.finish();
+    from.read = 0;
+    from.saved += from.part.size();
+    if (!wrote) from.write_next = nullptr;
+  }
+}
+
+std::uint64_t MigrationStream::saved_bytes() const {
+  return held_ != nullptr ? held_->saved : 0;
 }
 
 int MigrationStream::write(std::span<const std::byte> data, std::uint64_t bytes_max) {

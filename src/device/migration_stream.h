@@ -1,5 +1,8 @@
 // MigrationStream: an adapter's saved state while a client reads or writes it by MIG_DATA messages.
 //
+// What is read is saved in parts, when the client asks for it. So others are served in between, and memory is
+// needed for one record or one message only.
+//
 // Written bytes are not checked here. They come from another host and may be anything, so their number is
 // bounded. Memory for them is taken in steps as they come, and is never copied. A large stream is released in
 // the reaper's queue.
@@ -9,11 +12,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "base/reaper.h"
+#include "state/writer.h"
 #include "verbs/host_account.h"
 
 namespace pvrdma::device {
@@ -32,10 +36,15 @@ class MigrationStream {
   // Empties the stream and reserves its place. False: the host has too many streams. May throw bad_alloc,
   // with the same effect as false.
   [[nodiscard]] bool begin();
-  // After begin(): offers `state` to be read from its start.
-  void offer(std::vector<std::byte> state);
-  // Reads the next bytes and returns their number. At the end there are fewer than `out` has.
+  // Writes the next record. False: all are written.
+  using WriteNext = std::function<bool(state::Writer& writer)>;
+  // After begin(): offers what `writer` has, and then what `write_next` writes while it is read.
+  void offer(state::Writer writer, WriteNext write_next);
+  // Reads the next bytes and returns their number. At the end there are fewer than `out` has. If memory runs
+  // out (bad_alloc), the stream is of no use any more.
   std::size_t read(std::span<std::byte> out);
+  // How many bytes read() has had written since begin().
+  std::uint64_t saved_bytes() const;
 
   // Appends `data` to the written bytes, of which there may be at most `bytes_max`. Returns 0, or an error
   // without adding any byte: ENOSPC, EBUSY (as begin()) or ENOMEM.

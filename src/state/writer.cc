@@ -47,14 +47,19 @@ void Writer::end() {
   ++records_;
 }
 
+std::vector<std::byte> Writer::take() {
+  taken_ += out_.size();
+  return std::exchange(out_, {});
+}
+
 std::vector<std::byte> Writer::finish() {
   const std::uint32_t records = records_;
-  const std::size_t bytes_before = out_.size();
+  const std::uint64_t bytes_before = taken_ + out_.size();
   begin({kEndKind, 1});
   put(records, 4);
   put(bytes_before, 8);
   end();
-  return std::exchange(out_, {});
+  return take();
 }
 
 void Writer::text(std::string_view /*name*/, const std::string& value, std::uint32_t most) {

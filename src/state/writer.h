@@ -24,7 +24,9 @@ class Writer {
 
   void begin(RecordKind kind);
   void end();
-  // Returns the whole stream. Write nothing afterwards.
+  // Returns the records that were written since the last take(); not within a record.
+  std::vector<std::byte> take();
+  // As take(), with the end of the stream. Write nothing afterwards.
   std::vector<std::byte> finish();
 
   template <std::unsigned_integral T>
@@ -57,7 +59,8 @@ class Writer {
   void put(std::uint64_t value, std::size_t bytes);
 
   std::vector<std::byte> out_;
-  std::size_t record_ = 0;  // where the current record begins
+  std::size_t record_ = 0;   // where the current record begins in out_
+  std::uint64_t taken_ = 0;  // bytes
   std::uint32_t records_ = 0;
 };
 

@@ -122,6 +122,7 @@ class Engine {
   // Saves everything but guest memory, destroyed objects and paths. Takes time and memory in proportion to
   // the number of objects.
   void save(state::Writer& writer, Instant now) const;
+  class Saving;  // the same, record by record (engine_saving.h)
   // Like save(), but as if the engine had no objects and no GIDs.
   void save_without_objects(state::Writer& writer) const;
   // Turns a new engine, or one after reset(), into the saved one, and binds its GIDs. Afterwards `reader`

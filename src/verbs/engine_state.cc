@@ -8,6 +8,7 @@
 #include "verbs/describe.h"
 #include "verbs/engine.h"
 #include "verbs/engine_impl.h"
+#include "verbs/engine_saving.h"
 
 namespace pvrdma::verbs {
 namespace {
@@ -39,34 +40,91 @@ constexpr bool is_once(state::RecordKind kind) {
 }  // namespace
 
 void Engine::save(state::Writer& writer, Instant now) const {
+  Saving saving(*this, now);
+  while (saving.write_next(writer)) {
+  }
+}
+
+bool Engine::Saving::write_next(state::Writer& writer) {
+  while (!write_part(writer)) {
+    if (part_ == Part::kEnd) return false;
+    part_ = static_cast<Part>(static_cast<std::uint8_t>(part_) + 1);
+    slot_ = 0;
+  }
+  return true;
+}
+
+template <typename Save>
+bool Engine::Saving::write_slot(std::uint32_t end, Save save) {
+  while (slot_ < end) {
+    if (save(slot_++)) return true;
+  }
+  return false;
+}
+
+template <typename Save>
+bool Engine::Saving::write_once(Save save) {
+  return write_slot(1, [&save](std::uint32_t) { return save(), true; });
+}
+
+bool Engine::Saving::write_part(state::Writer& writer) {
   // Destroyed objects are not saved. Each turn begins a new share.
-  const auto& [counters, gids, impl_pointer, party, graveyard, has_dead] = *this;
+  const auto& [counters, gids, impl_pointer, party, graveyard, has_dead] = engine_;
   auto& [limits, rules, memory, events, counted, account, contexts, pds, mrs, cqs, srqs, qps, qpn_generations,
          ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, loans, services,
          completions, requester, responder, datagrams] = *impl_pointer;
 
-  SavedTables tables{.contexts = this->contexts(),
-                     .next_pd = pds.next_slot(),
-                     .next_cq = cqs.next_slot(),
-                     .next_srq = srqs.next_slot(),
-                     .next_qp = qps.next_slot(),
-                     .qpn_generations = qpn_generations};
-  write(writer, kTablesRecord, std::move(tables));
-  pds.for_each([&writer](std::uint32_t slot, const ProtectionDomain& pd) {
-    write(writer, kPdRecord, SavedPd{.handle = PdHandle(slot), .context = pd.context});
-  });
-  write(writer, kMrSlotsRecord, mrs.save_slots());
-  mrs.save_each([&writer](SavedMr mr) { write(writer, kMrRecord, std::move(mr)); });
-  cqs.for_each([&writer](std::uint32_t, const CompletionQueue& cq) { write(writer, kCqRecord, cq.save()); });
-  srqs.for_each(
-      [&writer](std::uint32_t, const SharedReceiveQueue& srq) { write(writer, kSrqRecord, srq.save()); });
-  qps.for_each([&writer, now](std::uint32_t, QueuePair& qp) { write(writer, kQpRecord, qp.save(now)); });
-  for (std::uint32_t index = 0; index < gids.entries().size(); ++index) {
-    if (const GidTable::Entry* entry = gids.at(index); entry != nullptr)
-      write(writer, kGidRecord, SavedGid{.index = index, .gid = entry->gid, .roce = entry->roce});
+  // Writes one object of a table.
+  const auto write_object = [&](const auto& table, state::RecordKind kind, auto save) {
+    return write_slot(table.end(), [&](std::uint32_t slot) {
+      auto* const object = table.find(slot);
+      if (object != nullptr) write(writer, kind, save(slot, *object));
+      return object != nullptr;
+    });
+  };
+  switch (part_) {
+    case Part::kTables:
+      return write_once([&] {
+        write(writer, kTablesRecord,
+              SavedTables{.contexts = engine_.contexts(),
+                          .next_pd = pds.next_slot(),
+                          .next_cq = cqs.next_slot(),
+                          .next_srq = srqs.next_slot(),
+                          .next_qp = qps.next_slot(),
+                          .qpn_generations = qpn_generations});
+      });
+    case Part::kPds:
+      return write_object(pds, kPdRecord, [](std::uint32_t slot, const ProtectionDomain& pd) {
+        return SavedPd{.handle = PdHandle(slot), .context = pd.context};
+      });
+    case Part::kMrSlots:
+      return write_once([&] { write(writer, kMrSlotsRecord, mrs.save_slots()); });
+    case Part::kMrs:
+      return write_slot(mrs.slots_end(), [&](std::uint32_t slot) {
+        std::optional<SavedMr> mr = mrs.save_region(slot);
+        if (mr) write(writer, kMrRecord, *std::move(mr));
+        return mr.has_value();
+      });
+    case Part::kCqs:
+      return write_object(cqs, kCqRecord, [](std::uint32_t, const CompletionQueue& cq) { return cq.save(); });
+    case Part::kSrqs:
+      return write_object(srqs, kSrqRecord,
+                          [](std::uint32_t, const SharedReceiveQueue& srq) { return srq.save(); });
+    case Part::kQps:
+      return write_object(qps, kQpRecord, [this](std::uint32_t, QueuePair& qp) { return qp.save(now_); });
+    case Part::kGids:
+      return write_slot(static_cast<std::uint32_t>(gids.entries().size()), [&](std::uint32_t index) {
+        const GidTable::Entry* const entry = gids.at(index);
+        if (entry != nullptr)
+          write(writer, kGidRecord, SavedGid{.index = index, .gid = entry->gid, .roce = entry->roce});
+        return entry != nullptr;
+      });
+    case Part::kCounters:
+      return write_once([&] { write(writer, kCountersRecord, counters); });
+    case Part::kEnd:
+      return write_once([&] { write(writer, kEngineEndRecord, impl_pointer->saved_counts()); });
   }
-  write(writer, kCountersRecord, counters);
-  write(writer, kEngineEndRecord, impl_pointer->saved_counts());
+  return false;
 }
 
 void Engine::save_without_objects(state::Writer& writer) const {

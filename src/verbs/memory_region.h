@@ -140,12 +140,11 @@ class MemoryRegionTable {
   // --- Saving and loading (ADR 16). Load into a new table: first the slots, then the regions. ---
 
   SavedMrSlots save_slots() const;
-  // Calls `visit(SavedMr)` for each region.
-  template <typename Visit>
-  void save_each(Visit visit) const {
-    for (std::uint32_t slot = 1; slot < slots_.size(); ++slot) {
-      if (slots_[slot].region != nullptr) visit(save(*slots_[slot].region));
-    }
+  std::uint32_t slots_end() const { return static_cast<std::uint32_t>(slots_.size()); }
+  // Empty: no region has that slot, which is below slots_end().
+  std::optional<SavedMr> save_region(std::uint32_t slot) const {
+    const Region* const region = slots_[slot].region.get();
+    return region != nullptr ? std::optional(save(*region)) : std::nullopt;
   }
   // Returns false if a value is out of its range or a budget is used up.
   bool restore_slots(const SavedMrSlots& saved);
