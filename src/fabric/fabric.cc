@@ -17,6 +17,10 @@ Fabric::Fabric(const Clock& clock, HostGids& host, transport::ShardNumber shard,
 
 Fabric::~Fabric() = default;
 
+void Fabric::watch_lenders(Blame& blame, Lenders::Tell tell) {
+  lenders_ = std::make_unique<Lenders>(blame, host_, std::move(tell));
+}
+
 void Fabric::use(transport::Transport& transport) {
   transports_.use(transport);
   for (const auto& [id, each] : segments_) each->transports_changed();
@@ -142,8 +146,16 @@ transport::SiblingInbound::Admission Fabric::admit(transport::ShardNumber from, 
   const auto found = segments_.find(segment);
   Port* const port = found != segments_.end() ? found->second->admit(from, source, destination) : nullptr;
   if (port == nullptr) return {};
-  if (verbs::Engine* const engine = port->receiver(); engine != nullptr) return {.engine = engine};
+  if (verbs::Engine* const engine = port->receiver(); engine != nullptr)
+    return {.engine = engine, .lender = lender_of(segment, source)};
   return {.engine = port->stopped_engine(), .is_early = true};
+}
+
+Blame::Party* Fabric::lender_of(transport::SegmentId segment, const verbs::Gid& source) {
+  if (lenders_ == nullptr || !lenders_->are_watched()) [[likely]]
+    return nullptr;
+  const auto holder = host_.find(segment, source);
+  return holder ? lenders_->find(holder->port) : nullptr;
 }
 
 void Fabric::on_room() {

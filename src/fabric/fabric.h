@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 
+#include "base/blame.h"
 #include "base/time.h"
 #include "fabric/fabric_observer.h"
 #include "fabric/host_gids.h"
+#include "fabric/lenders.h"
 #include "fabric/switch.h"
 #include "fabric/transports.h"
 #include "fabric/view.h"
@@ -29,6 +31,9 @@ class Fabric final : public transport::Inbound,
   ~Fabric() override;  // all ports have been destroyed before
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
+
+  // Adapters of other shards are blamed for what reading their memory takes this shard. `blame` is borrowed.
+  void watch_lenders(Blame& blame, Lenders::Tell tell);
 
   // Adds a transport, at most one of each kind. Borrowed until drop().
   void use(transport::Transport& transport);
@@ -86,6 +91,8 @@ class Fabric final : public transport::Inbound,
 
  private:
   std::uint64_t sum(std::uint64_t (Switch::*count)() const) const;
+  // Null while nobody watches the lenders.
+  Blame::Party* lender_of(transport::SegmentId segment, const verbs::Gid& source);
   template <typename Message, typename Deliver>
   transport::Delivery receive(transport::HostId from, transport::SegmentId segment, const Message& message,
                               Instant now, Deliver deliver);
@@ -95,6 +102,7 @@ class Fabric final : public transport::Inbound,
   HostGids& host_;
   const transport::ShardNumber shard_;
   FabricObserver* observer_;
+  std::unique_ptr<Lenders> lenders_;  // null: nobody watches them
   Transports transports_;
   View view_;
   bool view_is_everywhere_ = true;  // false: memory ran out before all segments had the view

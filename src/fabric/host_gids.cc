@@ -123,6 +123,12 @@ HostGids::PortNumber HostGids::add_port(transport::SegmentId segment, const std:
   return port;
 }
 
+std::string HostGids::name_of(PortNumber port) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = names_.find(port.value);
+  return known != names_.end() ? known->second : std::string();
+}
+
 void HostGids::remove_port(transport::SegmentId segment, PortNumber port,
                            const std::vector<verbs::Gid>& addresses) {
   const std::scoped_lock lock(mutex_);

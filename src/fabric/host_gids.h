@@ -92,6 +92,8 @@ class HostGids {
   PortNumber add_port(transport::SegmentId segment, const std::string& name,
                       const std::vector<verbs::Gid>& addresses);
   void remove_port(transport::SegmentId segment, PortNumber port, const std::vector<verbs::Gid>& addresses);
+  // Empty: there is no such port any more. Any thread; takes the mutex.
+  std::string name_of(PortNumber port);
 
   // Whether the GID is a port's by its identity (reservations.h), or free for any port that binds it first.
   enum class Claim : bool { kFree, kOwn };

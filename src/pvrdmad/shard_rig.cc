@@ -50,6 +50,9 @@ void ShardRig::make_adapters(const std::vector<control::RoceConfig>& links, adap
                              const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
                              adapters::Keeping* keeping, adapters::OffenceObserver* offences) {
   natives_ = std::make_unique<adapters::NativeLinks>(links);
+  fabric_.watch_lenders(loop_.blame(), [offences](const std::string& adapter, Duration took) {
+    if (offences != nullptr) offences->on_offence(adapter, took);
+  });
   adapters_ = std::make_unique<adapters::AdapterSet>(fabric_, loop_, clock_, power, vm_budgets, &account,
                                                      &reaper, natives_.get(), keeping, offences);
 }

@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 
+#include "base/blame.h"
 #include "base/strong.h"
 #include "base/time.h"
 #include "base/words.h"
@@ -161,10 +162,12 @@ class SiblingInbound {
 
   // The engine that a message is for. Null: the shard does not hold the source, this one does not hold the
   // destination, or the port is down or has no adapter. `is_early`: the adapter is stopped, so the engine is
-  // only told of a request (Engine::on_early_request()).
+  // only told of a request (Engine::on_early_request()). `lender`: the sender, which is blamed for what
+  // reading its memory takes; null: nobody is.
   struct Admission {
     verbs::Engine* engine = nullptr;
     bool is_early = false;
+    Blame::Party* lender = nullptr;
   };
   virtual Admission admit(ShardNumber from, SegmentId segment, const verbs::Gid& source,
                           const verbs::Gid& destination) = 0;
@@ -239,11 +242,15 @@ class Transport {
   // The clause of a path whose lanes are down.
   static constexpr std::string_view kNotConnected = "not connected now";
 
-  // Whether messages reach that other host now.
+  // Whether messages reach that other host now. False also if its connections rest because nothing needs
+  // them.
   virtual bool is_up(HostId host) const = 0;
   // Whether the host's daemon said that it stops, and has not been up since. Nothing says whether another one
   // will follow: a daemon that restarts does not know.
   virtual bool is_stopping(HostId /*host*/) const { return false; }
+  // Whether they will in a moment: connections to the host are made when they are needed, and those that are
+  // being made have not failed yet.
+  virtual bool is_opening(HostId /*host*/) const { return false; }
   // Why they do not, or seem not to: one clause. Empty if they do, or if the transport cannot say.
   virtual std::string trouble(HostId /*host*/) const { return {}; }
 

@@ -82,6 +82,10 @@ bool SlotPayload::copy_lent(const guestmem::SpanList& target) {
     const guestmem::HostSpan& span = ring_.spans[(slot_.first + i) % kSpans];
     PVRDMA_CHECK(source.append(span.data, span.size), "as many spans as the sender's list had");
   }
+  if (blame_.is_watching()) [[unlikely]] {
+    const Blame::Piece lenders(blame_, lender_);
+    guestmem::touch_for_reading(source);
+  }
   guestmem::copy(target, source, target.bytes());
   state.store(to_word(at, SlotState::kDone), std::memory_order_release);
   return true;

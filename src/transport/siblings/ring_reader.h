@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "base/blame.h"
 #include "transport/siblings/bell.h"
 #include "transport/siblings/ring.h"
 #include "transport/siblings/slot.h"
@@ -53,8 +54,9 @@ class RingReader {
 // The payload of a message that RingReader::next() has returned.
 class SlotPayload final : public verbs::Payload {
  public:
-  // Both are borrowed.
-  SlotPayload(Ring& ring, const Slot& slot) : ring_(ring), slot_(slot) {}
+  // All are borrowed. Reading lent memory is a piece of `lender`, or nobody's if that is null.
+  SlotPayload(Ring& ring, const Slot& slot, Blame& blame, Blame::Party* lender)
+      : ring_(ring), slot_(slot), blame_(blame), lender_(lender) {}
 
   std::uint64_t bytes() const override { return slot_.payload_bytes(); }
   // False: the writer has revoked the message.
@@ -67,6 +69,8 @@ class SlotPayload final : public verbs::Payload {
 
   Ring& ring_;
   const Slot& slot_;
+  Blame& blame_;
+  Blame::Party* const lender_;
 };
 
 }  // namespace pvrdma::transport::siblings

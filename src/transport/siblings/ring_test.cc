@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <poll.h>
+#include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
+#include "support/manual_clock.h"
 #include "transport/siblings/ring_fixture.h"
 
 namespace pvrdma::transport::siblings {
@@ -38,7 +41,7 @@ class RingTest : public testing::Test {
     const std::uint32_t number = slot->message.request.number.value;
     EXPECT_EQ(slot->segment(), kSegment);
     Memory target(slot->payload_bytes());
-    const bool copied = SlotPayload(*way_.ring, *slot).copy_to(target.spans());
+    const bool copied = SlotPayload(*way_.ring, *slot, blame_, nullptr).copy_to(target.spans());
     EXPECT_TRUE(!copied || target.has(number)) << number;
     way_.reader.pass();
     return copied ? std::int64_t{number} : -1;
@@ -60,6 +63,8 @@ class RingTest : public testing::Test {
     return ::poll(&fd, 1, 0) == 1;
   }
 
+  pvrdma::test::ManualClock clock_;
+  Blame blame_{clock_};
   const std::unique_ptr<Bell> bell_ = Bell::create().value();  // the writer's
   test::Direction way_;
   RingWriter::Share share_;
@@ -225,8 +230,42 @@ TEST_F(RingTest, ALentMessageThatIsRevokedAfterItWasSeenIsLost) {
   const Slot* const slot = way_.reader.next();
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(revoke_all(), (std::vector<std::uint32_t>{1}));
-  EXPECT_FALSE(SlotPayload(*way_.ring, *slot).copy_to(target.spans()));
+  EXPECT_FALSE(SlotPayload(*way_.ring, *slot, blame_, nullptr).copy_to(target.spans()));
   EXPECT_FALSE(target.has(1));
+}
+
+// Its VMM may let the reader's thread sleep there.
+TEST_F(RingTest, ReadingLentMemoryIsAPieceOfTheLender) {
+  class Lender final : public Blame::Party {
+   public:
+    using Party::Party;
+    void on_blamed(Duration took) override { blamed = took; }
+    std::string what() const override { return "the lender"; }
+    Duration blamed{0};
+  };
+  const pvrdma::test::ManualClock slow_clock(Blame::kLongPiece);
+  Blame blame(slow_clock);
+  Lender lender(blame);
+  Memory source(5000);
+  Memory target(5000);
+  const auto read_as_piece = [&] {
+    const Slot* const slot = way_.reader.next();
+    EXPECT_TRUE(SlotPayload(*way_.ring, *slot, blame, &lender).copy_to(target.spans()));
+    way_.reader.pass();
+    blame.end_long_turn({}, {});
+    blame.begin_turn({});
+    return std::exchange(lender.blamed, {});
+  };
+  ASSERT_TRUE(lend(1, source));
+  EXPECT_EQ(read_as_piece(), Duration(0)) << "nobody watches yet";
+  ASSERT_TRUE(lend(2, source));
+  EXPECT_EQ(read_as_piece(), Blame::kLongPiece);
+  ASSERT_TRUE(send(3, 1000));
+  Memory small(1000);
+  const Slot* const slot = way_.reader.next();
+  EXPECT_TRUE(SlotPayload(*way_.ring, *slot, blame, &lender).copy_to(small.spans()));
+  blame.end_long_turn({}, {});
+  EXPECT_EQ(lender.blamed, Duration(0)) << "the bytes are in the ring";
 }
 
 TEST_F(RingTest, WhatWasReadCannotBeRevoked) {

@@ -350,7 +350,7 @@ bool Siblings::serve(Sibling& sibling, Instant now) {
         const auto admission = inbound_.admit(sibling.number, slot.segment(), answer.from.gid, answer.to.gid);
         if (admission.engine == nullptr || admission.is_early) return void(++core_->lost);
         sibling.revoke_answered(slot.segment(), answer);
-        SlotPayload payload(sibling.way_in.answers, slot);
+        SlotPayload payload(sibling.way_in.answers, slot, loop_.blame(), admission.lender);
         admission.engine->on_response(answer, payload, now);
       });
   any |= read(
@@ -360,11 +360,11 @@ bool Siblings::serve(Sibling& sibling, Instant now) {
 }
 
 void Siblings::deliver(Sibling& sibling, const Slot& slot, Instant now) {
-  SlotPayload payload(sibling.way_in.requests, slot);
   if (slot.kind == MessageKind::kDatagram) {
     const verbs::Datagram& datagram = slot.message.datagram;
     const auto admission = inbound_.admit(sibling.number, slot.segment(), datagram.from.gid, datagram.to.gid);
     if (admission.engine == nullptr || admission.is_early) return void(++core_->lost);
+    const SlotPayload payload(sibling.way_in.requests, slot, loop_.blame(), nullptr);
     admission.engine->on_datagram(datagram, payload.copied(), now);
     return;
   }
@@ -372,6 +372,7 @@ void Siblings::deliver(Sibling& sibling, const Slot& slot, Instant now) {
   const auto admission = inbound_.admit(sibling.number, slot.segment(), request.from.gid, request.to.gid);
   if (admission.engine == nullptr) return void(++core_->lost);
   if (admission.is_early) return admission.engine->on_early_request(request, verbs::PeerPlace(0), now);
+  SlotPayload payload(sibling.way_in.requests, slot, loop_.blame(), admission.lender);
   admission.engine->on_request(request, payload, now);
 }
 

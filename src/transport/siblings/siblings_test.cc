@@ -73,7 +73,7 @@ TEST_F(SiblingsTest, AnAnswerEndsOnlyWhatItSaysIsExecuted) {
   EXPECT_EQ(slot->message.request.number.value, 2U);
   first.revoke_answered(kOne, response(2));
   Memory target(5000);
-  EXPECT_FALSE(SlotPayload(second.way_in.requests, *slot).copy_to(target.spans()));
+  EXPECT_FALSE(SlotPayload(second.way_in.requests, *slot, loop_->blame(), nullptr).copy_to(target.spans()));
   ASSERT_NE(second.requests_in.next(), nullptr);
   EXPECT_EQ(second.requests_in.next()->message.request.number.value, 3U);
 }

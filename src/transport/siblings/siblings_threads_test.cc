@@ -210,7 +210,7 @@ class Responder {
     if (number > executed + 1) ++gaps;
     if (number <= executed) owes_ = true;
     if (number != executed + 1) return;
-    SlotPayload payload(ring_, slot);
+    SlotPayload payload(ring_, slot, blame_, nullptr);
     guestmem::SpanList target;
     if (!target.append(target_.spans()[0].data, payload.bytes())) ++wrong;
     if (!payload.copy_to(target)) {
@@ -230,6 +230,8 @@ class Responder {
   RingWriter& answers_;
   Bell& own_;
   Bell& readers_;
+  const SteadyClock clock_;
+  Blame blame_{clock_};
   Memory target_;
   RingWriter::Share share_;
   bool owes_ = false;  // an answer
