@@ -21,12 +21,21 @@ constexpr std::uint64_t kNamedGiB = 4 * kRamGiB;  // as much as a guest of that 
 constexpr std::uint64_t kWindowAt = 1ULL << 40;
 constexpr std::uint32_t kQps = 30'000;
 
-std::vector<std::byte> read_state(vfio_user::Client& client) {
+std::int64_t ms_since(Clock::time_point before) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - before).count();
+}
+
+// `longest_ms` becomes at least what the daemon took for one of the reads.
+std::vector<std::byte> read_state(vfio_user::Client& client, std::int64_t& longest_ms) {
   std::vector<std::byte> all;
   std::vector<std::byte> piece(client.max_transfer_bytes());
-  while (const std::size_t size = must(client.migration_read(piece)))
+  while (true) {
+    const Clock::time_point before = Clock::now();
+    const std::size_t size = must(client.migration_read(piece));
+    longest_ms = std::max(longest_ms, ms_since(before));
+    if (size == 0) return all;
     all.insert(all.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(size));
-  return all;
+  }
 }
 
 void write_state(vfio_user::Client& client, std::span<const std::byte> state) {
@@ -41,7 +50,7 @@ void write_state(vfio_user::Client& client, std::span<const std::byte> state) {
 std::int64_t change_ms(vfio_user::Client& client, MigrationState state) {
   const Clock::time_point before = Clock::now();
   must(client.set_migration_state(state));
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - before).count();
+  return ms_since(before);
 }
 
 // The reset in between makes the adapter like that of a new VMM, which restores the PCI function itself.
@@ -53,7 +62,7 @@ std::string save_and_load(const Field& field, const Guest& guest) {
   std::int64_t load_ms = 0;
   do {
     save_ms = std::max(save_ms, change_ms(client, MigrationState::kStopCopy));
-    const std::vector<std::byte> state = read_state(client);
+    const std::vector<std::byte> state = read_state(client, save_ms);
     must(client.reset());
     must(driver::enable_bus_master(guest.device().bus()));
     must(client.set_migration_state(MigrationState::kResuming));
@@ -62,8 +71,8 @@ std::string save_and_load(const Field& field, const Guest& guest) {
     bytes = state.size();
     ++rounds;
   } while (!field.over());
-  return fmt::format("{} KiB saved and loaded, {} times; {} and {} ms at most", bytes / 1024, rounds, save_ms,
-                     load_ms);
+  return fmt::format("{} KiB saved and loaded, {} times; {} and {} ms at most for one message", bytes / 1024,
+                     rounds, save_ms, load_ms);
 }
 
 // Regions of 1 GiB of which no page follows the one before, so that the state has a number for each page.

@@ -226,6 +226,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
   void stop_at(LifeEvent event);
   int offer_state();
+  void drop_stream();
   int load_written();
   void end_migration(LifeEvent event);
 

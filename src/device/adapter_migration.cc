@@ -91,7 +91,7 @@ vfio_user::StateChange Adapter::set_migration_state(MigrationState next) {
 
 // From here on the guest's state does not change: no turn, time limit, message or doorbell is processed.
 void Adapter::stop_at(LifeEvent event) {
-  stream_.clear();
+  drop_stream();
   port_.set_stopped(true);
   work_.on(event);
 }
@@ -104,8 +104,15 @@ void Adapter::client_hung_up() {
   client_.on(LifeEvent::kHungUp);
 }
 
+// What a save took is charged when it is over, so a long one is not made longer: the guest is stopped.
+void Adapter::drop_stream() {
+  rates_.count_for_client(stream_.saved_bytes() / kBytesPerCommand, clock_.now());
+  stream_.clear();
+}
+
 int Adapter::offer_state() {
   const Instant now = clock_.now();
+  drop_stream();
   try {
     if (!stream_.begin()) return EBUSY;
     state::Writer writer;
@@ -157,7 +164,7 @@ void Adapter::go_on() {
 
 // After `event` the adapter is not stopped.
 void Adapter::end_migration(LifeEvent event) {
-  stream_.clear();
+  drop_stream();
   const bool was_stopped = is_stopped();
   work_.on(event);
   if (!was_stopped) return;
@@ -166,13 +173,12 @@ void Adapter::end_migration(LifeEvent event) {
 }
 
 tl::expected<std::size_t, int> Adapter::migration_read(std::span<std::byte> out) {
+  // A state that was cut off must not look as if it ended.
+  if (failed() || !stream_.offers()) return tl::unexpected(EIO);
   try {
-    const std::uint64_t before = stream_.saved_bytes();
-    const std::size_t size = stream_.read(out);
-    rates_.count_for_client(1 + (stream_.saved_bytes() - before) / kBytesPerCommand, clock_.now());
-    return size;
+    return stream_.read(out);
   } catch (const std::bad_alloc&) {
-    stream_.clear();
+    drop_stream();
     return tl::unexpected(ENOMEM);
   }
 }

@@ -206,7 +206,8 @@ TEST_F(AdapterMigrationTest, AResetEndsItInEachState) {
     guest_.adapter().reset();
     EXPECT_FALSE(guest_.port.stopped);
     EXPECT_FALSE(guest_.adapter().info().link_up);
-    EXPECT_TRUE(read_all().empty());
+    Bytes some(100);
+    EXPECT_EQ(guest_.adapter().migration_read(some), tl::unexpected(EIO));
     ASSERT_EQ(change(states), 0);
     guest_.adapter().disconnected("the test ends it");
     EXPECT_FALSE(guest_.port.stopped);
@@ -338,6 +339,36 @@ TEST_F(AdapterMigrationRateTest, WhoSavesAgainAndAgainHoldsUpItself) {
     ASSERT_EQ(guest_.adapter().log_stop(), 0);
   }
   EXPECT_LE(rounds, 21);
+}
+
+// The guest is stopped meanwhile, so a long save must not take longer because it is long.
+TEST_F(AdapterMigrationRateTest, WhatASaveWroteIsChargedWhenItIsOver) {
+  guest_.bring_up();
+  for (int i = 0; i < 1000; ++i) {
+    guest_.clock.advance(std::chrono::milliseconds(100));
+    guest_.create_pd();
+  }
+  guest_.clock.advance(std::chrono::seconds(10));
+  ASSERT_EQ(change({kStop}), 0);
+  int rounds = 0;
+  while (rounds < 100 && guest_.adapter().held_until() == Instant{}) {
+    ASSERT_EQ(change({kStopCopy}), 0);
+    const Instant held = guest_.adapter().held_until();
+    EXPECT_GT(read_all(3000).size(), 20'000U);
+    EXPECT_EQ(guest_.adapter().held_until(), held);
+    ASSERT_EQ(change({kStop}), 0);
+    ++rounds;
+  }
+  EXPECT_LE(rounds, 7) << "20 KB cost as much as two commands";
+}
+
+TEST_F(AdapterMigrationTest, AStateThatWasCutOffDoesNotLookAsIfItEnded) {
+  guest_.bring_up();
+  ASSERT_EQ(change({kStop, kStopCopy}), 0);
+  Bytes some(100);
+  ASSERT_EQ(guest_.adapter().migration_read(some), some.size());
+  ASSERT_EQ(change({kStop}), 0);
+  EXPECT_EQ(guest_.adapter().migration_read(some), tl::unexpected(EIO));
 }
 
 TEST_F(AdapterMigrationRateTest, WhoHasPeersLookedForAgainAndAgainHoldsUpItself) {

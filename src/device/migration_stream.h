@@ -1,7 +1,7 @@
 // MigrationStream: an adapter's saved state while a client reads or writes it by MIG_DATA messages.
 //
 // What is read is saved in parts, when the client asks for it. So others are served in between, and memory is
-// needed for one record or one message only.
+// needed for one record or one message only. The record of a memory region is the largest.
 //
 // Written bytes are not checked here. They come from another host and may be anything, so their number is
 // bounded. Memory for them is taken in steps as they come, and is never copied. A large stream is released in
@@ -43,7 +43,9 @@ class MigrationStream {
   // Reads the next bytes and returns their number. At the end there are fewer than `out` has. If memory runs
   // out (bad_alloc), the stream is of no use any more.
   std::size_t read(std::span<std::byte> out);
-  // How many bytes read() has had written since begin().
+  // Whether there is a state to be read, also if it has been read to its end.
+  bool offers() const;
+  // How many bytes have been written since begin().
   std::uint64_t saved_bytes() const;
 
   // Appends `data` to the written bytes, of which there may be at most `bytes_max`. Returns 0, or an error

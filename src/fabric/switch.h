@@ -169,7 +169,8 @@ class Switch {
   // is told nothing, because the host still holds them. Allocates nothing.
   void hand_over(const Port& port, const HostGids::Holder& to);
   // Whether the GID's VM is silent for a while only: it is moving, here or between other hosts, or is stopped
-  // for that; or its host's daemon has stopped and is expected back, because the view still has a path there.
+  // for that; or its host's daemon has stopped and is expected back, because the view still has a path there;
+  // or the connections to its host are just being made.
   bool is_back_soon(const verbs::Gid& gid, Instant now) const;
   // The number of the host where messages for the GID go; 0: this one; nullopt: no host of the cluster.
   std::optional<verbs::PeerPlace> place_of(const verbs::Gid& gid) const;

@@ -45,6 +45,14 @@ class Transports {
            });
   }
 
+  // Whether connections to the host are being made.
+  bool is_opening(transport::HostId host) const {
+    return !is_up(host) &&
+           std::any_of(by_kind_.begin(), by_kind_.end(), [host](const transport::Transport* transport) {
+             return transport != nullptr && transport->is_opening(host);
+           });
+  }
+
   template <typename Visit>
   void each(Visit visit) const {
     for (transport::Transport* transport : by_kind_) {

@@ -33,9 +33,13 @@ void DialledLane::rest(wire::GoodbyeReason reason, std::string_view sentence, In
   peer_stops_ = false;
   redial_at_ = Instant::never();
   trouble_.clear();
-  has_rested_ = true;
   drop_held();
   if (socket_) socket_->close(reason, sentence, now);
+}
+
+void DialledLane::rest_unneeded(Instant now) {
+  rest(wire::GoodbyeReason::kReconfigured, "no adapter has used it for a minute", now);
+  was_unneeded_ = true;
 }
 
 bool DialledLane::has_room(std::uint32_t payload_bytes) const {
@@ -157,10 +161,10 @@ void DialledLane::on_welcome(const wire::Welcome& welcome, Instant now) {
   news_.ready = true;
   if (was_up_) {
     news_.restored = true;
-    if (!has_rested_) ++reconnects_;
+    if (!was_unneeded_) ++reconnects_;
   }
   was_up_ = true;
-  has_rested_ = false;
+  was_unneeded_ = false;
   peer_stops_ = false;
   shared_.attention = true;
   held_.release([&](SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload) {

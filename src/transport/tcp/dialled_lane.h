@@ -33,10 +33,14 @@ class DialledLane final : private FrameSocket::User {
   void dial(const TcpPeer& peer, Instant now);
   // Dials now instead of at the end of a pause, because the peer has shown that it runs. Allocates nothing.
   void dial_soon(Instant now);
-  // Ends the connection and dials no more. To dial again afterwards is no reconnect.
+  // Ends the connection and dials no more.
   void rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
+  // As rest(), because nothing needs the lane. To dial it again is no reconnect.
+  void rest_unneeded(Instant now);
 
   bool is_up() const { return socket_ != nullptr && socket_->is_up(); }
+  // Whether it is being dialled, and that has not failed yet.
+  bool is_opening() const { return peer_ && !is_up() && trouble_.empty(); }
   // Whether the peer's daemon said that it stops, and no connection has come up since.
   bool peer_stops() const { return peer_stops_; }
   bool is_quiet() const { return socket_ != nullptr && socket_->is_quiet(); }
@@ -49,7 +53,7 @@ class DialledLane final : private FrameSocket::User {
   void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
   // Whether a datagram may be sent without waiting. If not, News::ready follows.
   bool takes_datagrams(Instant now) const;
-  // False: the datagram was dropped. It is held if the lane is dialled now, or soon, for the first time.
+  // False: the datagram was dropped. It is held if the lane is not up, but has not failed either.
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);
 
@@ -78,7 +82,7 @@ class DialledLane final : private FrameSocket::User {
   Duration pause_ = kRedialFirst;
   Instant up_since_ = Instant::never();
   bool was_up_ = false;
-  bool has_rested_ = false;  // since it was up
+  bool was_unneeded_ = false;  // since it was up
   bool peer_stops_ = false;
   HeldDatagrams held_;
   News news_;

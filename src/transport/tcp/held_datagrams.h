@@ -19,11 +19,13 @@ namespace pvrdma::transport::tcp {
 class HeldDatagrams {
  public:
   static constexpr std::size_t kMax = 16;
+  // Of datagrams that are not for a connection manager. So they do not take all places.
+  static constexpr std::size_t kOthersMax = 8;
 
-  // Copies the datagram and its payload. False: kMax wait, or there is no memory.
+  // Copies the datagram and its payload. False: too many wait, or there is no memory.
   [[nodiscard]] bool add(SegmentId segment, const verbs::Datagram& datagram,
                          const guestmem::SpanList& payload) {
-    if (held_.size() == kMax) return false;
+    if (held_.size() >= (datagram.to.qpn == verbs::kGsiQpn ? kMax : kOthersMax)) return false;
     try {
       const auto bytes = static_cast<std::size_t>(payload.bytes());
       Held held{segment, datagram, std::make_unique_for_overwrite<std::byte[]>(bytes)};

@@ -44,14 +44,17 @@ std::shared_ptr<HostLanes> HostLanes::use(Instant now) {
   return {use_, this};
 }
 
+bool HostLanes::leads_to_first() const {
+  return shared_.options.shard == ShardNumber{} && peer_ && peer_->shard == ShardNumber{};
+}
+
 void HostLanes::need(Instant now) {
   needed_until_ = now + kRestAfter;
   if (!dialling_ && may_dial()) shared_.attention = true;
 }
 
 bool HostLanes::is_needed(Instant now) const {
-  const bool leads_to_first = shared_.options.shard == ShardNumber{} && peer_->shard == ShardNumber{};
-  return leads_to_first || use_.use_count() > 1 || now < needed_until_;
+  return leads_to_first() || use_.use_count() > 1 || now < needed_until_;
 }
 
 void HostLanes::dial_if_needed(Instant now) {
@@ -65,8 +68,7 @@ void HostLanes::rest_if_idle(Instant now) {
   if (use_.use_count() > 1) needed_until_ = now + kRestAfter;
   if (is_needed(now)) return;
   dialling_ = false;
-  for (const auto& lane : dialled_)
-    lane->rest(wire::GoodbyeReason::kReconfigured, "no adapter has used it for a minute", now);
+  for (const auto& lane : dialled_) lane->rest_unneeded(now);
   shared_.attention = true;
 }
 
@@ -109,6 +111,11 @@ bool HostLanes::is_up() const {
 bool HostLanes::is_stopping() const {
   return !is_up() &&
          std::any_of(dialled_.begin(), dialled_.end(), [](const auto& lane) { return lane->peer_stops(); });
+}
+
+bool HostLanes::is_opening() const {
+  if (is_up() || !may_dial() || !is_needed(shared_.clock.now())) return false;
+  return !dialling_ || std::ranges::any_of(dialled_, [](const auto& lane) { return lane->is_opening(); });
 }
 
 // No dialled lane hears anything. Dialled lanes are enough, because their answers come back on them.
@@ -167,8 +174,7 @@ void HostLanes::turn(Instant now) {
     told_up_ = up;
     if (up) {
       noted_.clear();
-      log::info("{}: connected to {} at {}, {}", shared_.log_name, peer_name_, peer_->address.to_string(),
-                shared_.options.tls ? "TLS 1.3" : "not encrypted");
+      report_connected();
     }
   }
   for (const auto& lane : dialled_)
@@ -176,6 +182,16 @@ void HostLanes::turn(Instant now) {
   const DialledLane::News news = std::exchange(untold_, {});
   if (news.restored) shared_.inbound.on_restored(id_, now);
   if (news.ready) shared_.inbound.on_ready(id_, now);
+}
+
+// Other lanes than those between the first shards come and go as they are needed.
+void HostLanes::report_connected() const {
+  const log::Level level = leads_to_first() ? log::Level::kInfo : log::Level::kDebug;
+  if (!log::enabled(level)) return;
+  const std::string line =
+      fmt::format("{}: connected to {} at {}, {}", shared_.log_name, peer_name_, peer_->address.to_string(),
+                  shared_.options.tls ? "TLS 1.3" : "not encrypted");
+  log::write(level, line);
 }
 
 void HostLanes::bury_lanes(Instant now) {
@@ -211,7 +227,7 @@ void HostLanes::on_time(Instant now) {
 // The end of the silence is told, too, unless the lanes broke meanwhile: turn() tells that. Of all shards of
 // two hosts, only the first ones tell, because a network that is interrupted concerns all lanes.
 void HostLanes::tell_if_quiet(Instant now) {
-  if (shared_.options.shard != ShardNumber{} || !peer_ || peer_->shard != ShardNumber{}) return;
+  if (!leads_to_first()) return;
   const bool quiet = is_quiet();
   if (quiet == told_quiet_) return;
   if (!is_up()) {

@@ -54,6 +54,7 @@ class HostLanes {
 
   bool is_up() const;
   bool is_stopping() const;  // Transport::is_stopping()
+  bool is_opening() const;   // Transport::is_opening()
   // Why messages do not reach the host now: one clause. Empty if they do, or if the lanes rest.
   std::string trouble() const;
   TcpPeerState state() const;
@@ -73,10 +74,13 @@ class HostLanes {
 
  private:
   bool may_dial() const { return peer_ && denied_.empty(); }
+  // Whether both ends are the first shards of their hosts.
+  bool leads_to_first() const;
   void need(Instant now);
   bool is_needed(Instant now) const;
   void dial_if_needed(Instant now);
   void rest_if_idle(Instant now);
+  void report_connected() const;
   void bury_lanes(Instant now);
   void note(const std::string& trouble, Instant now);
   bool is_quiet() const;
@@ -87,7 +91,7 @@ class HostLanes {
   std::optional<TcpPeer> peer_;
   std::string peer_name_;  // for log lines: "host esx2"; of the last peer if there is none now
   std::string denied_;
-  bool dialling_ = false;  // false, although it may_dial(): the lanes rest
+  bool dialling_ = false;  // if it is false and may_dial() is true, the lanes rest
   const std::shared_ptr<void> use_ = std::make_shared<char>();
   Instant needed_until_{};
   std::vector<std::unique_ptr<DialledLane>> dialled_;

@@ -234,6 +234,11 @@ bool Tcp::is_stopping(HostId host) const {
   return entry != impl_->hosts.end() && entry->second->is_stopping();
 }
 
+bool Tcp::is_opening(HostId host) const {
+  const auto entry = impl_->hosts.find(host);
+  return entry != impl_->hosts.end() && entry->second->is_opening();
+}
+
 std::string Tcp::trouble(HostId host) const {
   const auto entry = impl_->hosts.find(host);
   return entry != impl_->hosts.end() ? entry->second->trouble() : std::string(kNotConnected);

@@ -123,6 +123,7 @@ class Tcp final : public Transport {
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
   bool is_stopping(HostId host) const override;
+  bool is_opening(HostId host) const override;
   std::string trouble(HostId host) const override;
   void flush(Instant now) override;
 

@@ -229,7 +229,9 @@ TEST_P(TcpShardsTest, LanesBetweenOtherShardsAreDialledWhenTheyAreNeeded) {
     for (std::size_t j = i == 0 ? 1 : 0; j < 2; ++j) EXPECT_EQ(lanes(a, i, b, j), 0U) << i << " to " << j;
   a.on(1, [&](Host& host) {
     EXPECT_EQ(host.tcp().trouble(b.host(1).id()), "") << "a path would have lanes at once";
+    EXPECT_FALSE(host.tcp().is_opening(b.host(1).id()));
     host.post(a_write(b.host(1).id(), 101, 1, 1000));
+    EXPECT_TRUE(host.tcp().is_opening(b.host(1).id())) << "retries are spared";
   });
   ASSERT_TRUE(wait({&a, &b}, [&] { return b.on(1, [](Host& host) { return host.messages.size() == 1; }); }));
   ASSERT_TRUE(wait({&a, &b}, [&] { return lanes(a, 1, b, 1) == 2; }));
@@ -252,7 +254,11 @@ TEST_P(TcpShardsTest, LanesBetweenOtherShardsAreDialledWhenTheyAreNeeded) {
   ASSERT_TRUE(wait({&a, &b}, [&] {
     return b.on(1, [&](Host& host) { return host.state(a.host(1).id())->sessions_up == 0; });
   }));
-  a.on(1, [&](Host& host) { host.post(a_write(b.host(1).id(), 101, 2, 1000)); });
+  a.on(1, [&](Host& host) {
+    EXPECT_FALSE(host.tcp().is_opening(b.host(1).id()));
+    EXPECT_EQ(host.restored, 0);
+    host.post(a_write(b.host(1).id(), 101, 2, 1000));
+  });
   ASSERT_TRUE(wait({&a, &b}, [&] { return b.on(1, [](Host& host) { return host.messages.size() == 2; }); }));
   ASSERT_TRUE(wait({&a, &b}, [&] { return lanes(a, 1, b, 1) == 2; }));
 }
@@ -266,13 +272,14 @@ TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
   a.apply();
   b.apply();
   const HostId to = b.host(0).id();
-  const auto send = [&](std::size_t first_bytes, std::size_t count = 1) {
+  constexpr verbs::Qpn kOther{7};
+  const auto send = [&](verbs::Qpn qpn, std::size_t first_bytes, std::size_t count = 1) {
     a.on(1, [&](Host& host) {
       for (std::size_t bytes = first_bytes; bytes < first_bytes + count; ++bytes) {
         const Bytes sent = pattern(bytes, 7);
         const Scattered payload(sent, 3);
         const verbs::Datagram datagram{.from = endpoint(101, 5),
-                                       .to = endpoint(static_cast<std::uint8_t>(to.value), 1),
+                                       .to = endpoint(static_cast<std::uint8_t>(to.value), qpn.value),
                                        .bytes = static_cast<std::uint32_t>(bytes),
                                        .roce = RoceVersion::kV2};
         EXPECT_TRUE(host.send(to, datagram, payload.spans())) << "datagrams to other hosts do not wait";
@@ -281,15 +288,19 @@ TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
     });
   };
   constexpr std::size_t kMax = HeldDatagrams::kMax;
-  send(100, kMax + 3);
+  constexpr std::size_t kOthersMax = HeldDatagrams::kOthersMax;
+  a.on(1, [&](Host& host) { EXPECT_FALSE(host.tcp().is_opening(to)) << "nothing needs it"; });
+  send(kOther, 100, kOthersMax + 2);
+  send(verbs::kGsiQpn, 200, kMax - kOthersMax + 3);
   const auto arrived = [&] { return b.on(0, [](Host& host) { return host.messages.size(); }); };
   const auto lost = [&] { return a.on(1, [](Host& host) { return host.tcp().errors().datagrams_dropped; }); };
   ASSERT_TRUE(wait({&a, &b}, [&] { return arrived() == kMax; }));
-  EXPECT_EQ(lost(), 3U);
+  EXPECT_EQ(lost(), 5U);
   b.on(0, [&](Host& host) {
-    for (std::size_t i = 0; i < kMax; ++i) EXPECT_EQ(host.messages[i].bytes, pattern(100 + i, 7));
+    for (std::size_t i = 0; i < kMax; ++i)
+      EXPECT_EQ(host.messages[i].bytes, pattern(i < kOthersMax ? 100 + i : 200 + i - kOthersMax, 7));
   });
-  send(200);
+  send(kOther, 300);
   ASSERT_TRUE(wait({&a, &b}, [&] { return arrived() == kMax + 1; }));
 
   // A lane that breaks loses datagrams until it is back, as before.
@@ -297,8 +308,9 @@ TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
   b.apply();
   ASSERT_TRUE(
       wait({&a, &b}, [&] { return a.on(1, [&](Host& host) { return !host.state(to)->trouble.empty(); }); }));
-  send(300);
-  EXPECT_EQ(lost(), 4U);
+  send(verbs::kGsiQpn, 400);
+  EXPECT_EQ(lost(), 6U);
+  a.on(1, [&](Host& host) { EXPECT_FALSE(host.tcp().is_opening(to)) << "it has failed"; });
 }
 
 TEST_P(TcpShardsTest, APeerWithOneShardReachesShardZeroOnly) {
