@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <future>
 #include <gtest/gtest.h>
 #include <memory>
 #include <new>
@@ -70,6 +71,73 @@ TEST_F(AskTest, WhatRunsAlreadyIsWaitedFor) {
   }
   EXPECT_EQ(answer.value(), 7);
   later.join();
+}
+
+TEST_F(AskTest, WhatEndsTooLateIsUndoneOnTheShard) {
+  run();
+  std::promise<void> may_end;
+  std::atomic<bool> begun = false;
+  std::promise<int> undone;
+  Result<int> answer = fail("not asked");
+  while (!begun) {
+    answer = ask_or_undo(
+        *loop_, 1ms,
+        [&] {
+          begun = true;
+          may_end.get_future().wait();
+          return 7;
+        },
+        [&](const int* late) { undone.set_value(late != nullptr ? *late : 0); }, "a test's");
+  }
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, EINPROGRESS);
+  may_end.set_value();
+  EXPECT_EQ(undone.get_future().get(), 7);
+}
+
+TEST_F(AskTest, WhatFailsTooLateIsUndoneToo) {
+  run();
+  std::promise<void> may_end;
+  std::atomic<bool> begun = false;
+  std::promise<bool> had_none;
+  while (!begun) {
+    static_cast<void>(ask_or_undo(
+        *loop_, 1ms,
+        [&]() -> int {
+          begun = true;
+          may_end.get_future().wait();
+          throw std::bad_alloc();
+        },
+        [&](const int* late) { had_none.set_value(late == nullptr); }, "a test's"));
+  }
+  may_end.set_value();
+  EXPECT_TRUE(had_none.get_future().get());
+}
+
+TEST_F(AskTest, WhatWasNotBegunInTimeNeedsNoUndo) {
+  auto ran = std::make_shared<std::atomic<int>>(0);
+  const auto answer = ask_or_undo(
+      *loop_, 1ms, [ran] { return ++*ran; }, [ran](const int*) { ++*ran; }, "a test's");
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ETIMEDOUT);
+  run();
+  EXPECT_EQ(ask(*loop_, 10s, [] { return 7; }).value(), 7);
+  EXPECT_EQ(*ran, 0);
+}
+
+TEST_F(AskTest, WhatIsInsistedOnRunsLaterAndAlsoInAFullMailbox) {
+  EXPECT_TRUE(loop_->post([] {}));
+  EXPECT_TRUE(loop_->post([] {}));
+  auto ran = std::make_shared<std::atomic<bool>>(false);
+  const auto late = insist(
+      *loop_, 1ms, [ran] { return !ran->exchange(true); }, "a test's");
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ETIMEDOUT);
+  EXPECT_FALSE(*ran);
+  run();
+  EXPECT_TRUE(insist(
+                  *loop_, 10s, [ran] { return ran->load(); }, "a test's")
+                  .value());
 }
 
 TEST_F(AskTest, IsRefusedWhereThereIsNoMemoryForTheAnswer) {

@@ -90,7 +90,9 @@ class Loop final : private FdHandler {
   void stop();
 
   // False: the mailbox is full or the shard has stopped, and the task is destroyed without running.
-  [[nodiscard]] bool post(Task task) { return mailbox_->post(std::move(task)); }
+  [[nodiscard]] bool post(Task task, Room room = Room::kShared) {
+    return mailbox_->post(std::move(task), room);
+  }
 
   // As Poller::watch() and the rest of poller.h.
   Result<void> watch(int fd, Interest interest, FdHandler& handler) {

@@ -16,14 +16,16 @@ Result<std::unique_ptr<Mailbox>> Mailbox::create(std::size_t capacity_tasks) {
 
 Mailbox::Mailbox(std::size_t capacity_tasks, Fd wake_fd)
     : capacity_tasks_(capacity_tasks), wake_fd_(std::move(wake_fd)) {
-  tasks_.reserve(capacity_tasks);  // so that a post never waits for memory while it holds the lock
-  running_.reserve(capacity_tasks);
+  // So that a post never waits for memory while it holds the lock.
+  tasks_.reserve(capacity_tasks + kKeptTasks);
+  running_.reserve(capacity_tasks + kKeptTasks);
 }
 
-bool Mailbox::post(Task task) {
+bool Mailbox::post(Task task, Room room) {
+  const std::size_t most = capacity_tasks_ + (room == Room::kKept ? kKeptTasks : 0);
   {
     const std::lock_guard lock(mutex_);
-    if (closed_ || tasks_.size() == capacity_tasks_) return false;
+    if (closed_ || tasks_.size() >= most) return false;
     tasks_.push_back(std::move(task));
     if (tasks_.size() != 1) return true;  // the poster of the first task wakes the shard
   }

@@ -1,13 +1,15 @@
 // Mailbox: other threads post tasks for a shard, and the shard runs them between two turns of its loop.
 //
-// It is bounded: a full mailbox refuses a task, and the poster reports that to its caller. A lock protects
-// it. The shard takes the lock only after a wake-up, and nothing on the data path takes it. Tasks of one
-// thread run in the order in which they were posted.
+// It is bounded: a full mailbox refuses a task, and the poster reports that to its caller. For tasks that
+// must not be refused it has some more room. A lock protects it. The shard takes the lock only after a
+// wake-up, and nothing on the data path takes it. Tasks of one thread run in the order in which they were
+// posted.
 //
 // Thread: post() and wake() any thread; the rest the shard's. Must outlive every thread that posts.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -18,13 +20,17 @@
 
 namespace pvrdma::shard {
 
+enum class Room : std::uint8_t { kShared, kKept };  // kKept: also that for tasks which must not be refused
+
 class Mailbox {
  public:
+  static constexpr std::size_t kKeptTasks = 16;
+
   // Error: no eventfd is available (errno).
   static Result<std::unique_ptr<Mailbox>> create(std::size_t capacity_tasks);
 
   // False: the mailbox is full or closed, and the task is destroyed without running.
-  [[nodiscard]] bool post(Task task);
+  [[nodiscard]] bool post(Task task, Room room = Room::kShared);
 
   // Makes wake_fd() readable, even without tasks. Any thread.
   void wake();

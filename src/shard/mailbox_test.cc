@@ -36,6 +36,18 @@ TEST(Mailbox, RefusesWhenFullAndDestroysTheTask) {
   EXPECT_TRUE(mailbox->post([] {}));
 }
 
+TEST(Mailbox, HasRoomForWhatMustNotBeRefused) {
+  auto mailbox = Mailbox::create(1).value();
+  std::vector<int> order;
+  EXPECT_TRUE(mailbox->post([&] { order.push_back(1); }));
+  EXPECT_TRUE(mailbox->post([&] { order.push_back(2); }, Room::kKept));
+  EXPECT_FALSE(mailbox->post([&] { order.push_back(3); }));
+  for (std::size_t i = 1; i < Mailbox::kKeptTasks; ++i) EXPECT_TRUE(mailbox->post([] {}, Room::kKept));
+  EXPECT_FALSE(mailbox->post([] {}, Room::kKept));
+  EXPECT_EQ(mailbox->run_posted(), 1 + Mailbox::kKeptTasks);
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
 TEST(Mailbox, RefusesWhenClosedButRunsWhatItHadTaken) {
   auto mailbox = Mailbox::create(8).value();
   int runs = 0;
