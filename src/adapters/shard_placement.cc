@@ -12,24 +12,24 @@ namespace pvrdma::adapters {
 namespace {
 
 constexpr const char* kWhat = "moving an adapter to another shard";
-// A step that must be done is asked for again, because the adapter does nothing until then. A shard that has
-// not done it after this time is stuck, and so is everything on it.
+// A step that must be done is asked for again if the shard has no memory for it, because the adapter does
+// nothing until then.
 constexpr Duration kPersistence = std::chrono::seconds(60);
 constexpr Duration kAskAgain = std::chrono::milliseconds(10);
 
-// `step` takes the shard's AdapterSet&. It may be run more than once.
+// `step` takes the shard's AdapterSet&. It may be run more than once. If the shard is late, it is done later.
 template <typename Step>
 void insist(const Shard& shard, const std::string& adapter, Step step) {
   const Instant until = Instant::now() + kPersistence;
   while (true) {
-    const auto done = shard::ask(
+    const auto done = shard::insist(
         shard.loop, kShardPatience,
         [&adapters = shard.adapters, step] {
           step(adapters);
           return true;
         },
         kWhat);
-    if (done) return;
+    if (done || done.error().code == ETIMEDOUT) return;
     if (Instant::now() >= until) {
       log::error("adapter {}: stays stopped: a step of its move to another shard is not done: {}", adapter,
                  done.error().message);
@@ -39,34 +39,60 @@ void insist(const Shard& shard, const std::string& adapter, Step step) {
   }
 }
 
-template <typename Step>
-auto ask(const Shard& shard, Step step) -> std::invoke_result_t<Step, AdapterSet&> {
-  auto answer = shard::ask(
-      shard.loop, kShardPatience,
-      [&adapters = shard.adapters, step = std::move(step)]() mutable { return step(adapters); }, kWhat);
-  if (!answer) return Failure(std::move(answer).error());
-  return *std::move(answer);
+Result<MovingAdapter> begin_to_leave(const Shard& from, const std::string& adapter, Target target) {
+  auto left = shard::ask_or_undo(
+      from.loop, kShardPatience,
+      [&set = from.adapters, adapter, target] { return set.begin_to_leave(adapter, target); },
+      [&set = from.adapters, adapter](const Result<MovingAdapter>* late) {
+        if (late != nullptr && *late) set.settle(adapter);
+      },
+      kWhat);
+  if (!left) return Failure(std::move(left).error());
+  return *std::move(left);
+}
+
+// If it fails, the shard that the adapter leaves lets it go on: now, or, if the other shard is still at work
+// on it, when that has turned it away. Only the adapter waits for that.
+Result<fabric::HostGids::Holder> begin_to_come(const Shard& from, const Shard& to,
+                                               const std::shared_ptr<const MovingAdapter>& moving) {
+  using Follower = Result<fabric::HostGids::Holder>;
+  const std::string& adapter = moving->name;
+  const auto settle = [&set = from.adapters, adapter] {
+    set.settle(adapter);
+    return true;
+  };
+  auto asked = shard::ask_or_undo(
+      to.loop, kShardPatience, [&set = to.adapters, moving] { return set.begin_to_come(*moving); },
+      [&set = to.adapters, adapter, settle, &from = from.loop](const Follower* late) {
+        if (late != nullptr && *late) set.turn_away(adapter);
+        const shard::Asked<bool> asks(
+            from, settle, [](const bool*) {}, kWhat, shard::Room::kKept);
+      },
+      kWhat);
+  Follower follower = asked ? *std::move(asked) : Follower(Failure(asked.error()));
+  if (!follower && (asked || asked.error().code != EINPROGRESS))
+    insist(from, adapter, [adapter](AdapterSet& set) { set.settle(adapter); });
+  return follower;
 }
 
 Result<Placed> move(const Shard& from, const Shard& to, const std::string& adapter) {
-  const Target target = to.is_ward ? Target::kWard : Target::kShard;
-  auto left = ask(from, [adapter, target](AdapterSet& set) { return set.begin_to_leave(adapter, target); });
+  auto left = begin_to_leave(from, adapter, to.is_ward ? Target::kWard : Target::kShard);
   if (!left) return Failure(std::move(left).error());
   const auto moving = std::make_shared<const MovingAdapter>(*std::move(left));
+  const auto follower = begin_to_come(from, to, moving);
+  if (!follower) return Failure(follower.error());
   const auto settle = [adapter](AdapterSet& set) { set.settle(adapter); };
-  const auto follower = ask(to, [moving](AdapterSet& set) { return set.begin_to_come(*moving); });
-  if (!follower) {
-    insist(from, adapter, settle);
-    return Failure(follower.error());
-  }
-  auto handed = ask(from, [adapter, follower = *follower](AdapterSet& set) -> Result<void> {
-    set.hand_over(adapter, follower);
-    return {};
-  });
+  const auto handed = shard::ask(
+      from.loop, kShardPatience,
+      [&adapters = from.adapters, adapter, follower = *follower] {
+        adapters.hand_over(adapter, follower);
+        return true;
+      },
+      kWhat);
   if (!handed) {
     insist(to, adapter, [adapter](AdapterSet& set) { set.turn_away(adapter); });
     insist(from, adapter, settle);
-    return Failure(std::move(handed).error());
+    return Failure(handed.error());
   }
   insist(to, adapter, settle);
   return Placed{.pause = Instant::now() - moving->stopped_at};
@@ -136,8 +162,9 @@ Result<Placed> ShardPlacement::go(const std::string& adapter, std::uint32_t shar
 
 Result<std::optional<Placed>> ShardPlacement::go_if(const std::string& adapter, std::uint32_t shard,
                                                     Leader leader, bool may_move) {
-  const Shards::Standstill standstill(shards_);
-  const auto found = standstill.shard_of(adapter);
+  const auto standstill = shards_.stand_still();
+  if (!standstill) return Failure(standstill.error());
+  const auto found = standstill->shard_of(adapter);
   if (!found) return Failure(found.error());
   const auto from = static_cast<std::uint32_t>(*found);
   if (leader == Leader::kBalancer) {

@@ -2,9 +2,11 @@
 #include "adapters/shard_placement.h"
 
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fmt/core.h>
 #include <functional>
+#include <future>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -106,7 +108,11 @@ class ShardPlacementTest : public testing::Test {
     });
   }
 
-  Keeping keeping_{[] {}};
+  // Called on both shards; on the new one in the second step of a move.
+  std::atomic<const std::function<void()>*> noticed_ = nullptr;
+  Keeping keeping_{[this] {
+    if (const auto* const noticed = noticed_.load()) (*noticed)();
+  }};
   LastPower power_;
   test::TwoShards two_{&keeping_, nullptr, &power_};
   std::string busy_;  // why no adapter may move; empty: each may
@@ -258,6 +264,96 @@ TEST_F(ShardPlacementTest, AnAdapterThatIsInUseElsewhereStays) {
   auto stream = captures.start({.adapter = "VM-1"}).value();
   expect_refused("VM-1", 1, stays("a capture is under way"));
   stream.reset();
+  EXPECT_TRUE(placement_.place("VM-1", 1));
+}
+
+// The thread of shard 1 sleeps, once in each test, as that of the ward may.
+class LateShardTest : public ShardPlacementTest {
+ protected:
+  LateShardTest() : client_(connect(two_.socket(0))) { EXPECT_TRUE(write_bar(*client_, 0xfe00'0000)); }
+  void TearDown() override {
+    noticed_ = nullptr;
+    wake();
+  }
+  void sleep_in_second_step() {
+    in_second_step_ = [this] {
+      if (std::this_thread::get_id() == two_.thread_of(1) && !asleep_) sleep();
+    };
+    noticed_ = &in_second_step_;
+  }
+  void sleep_after_second_step() {
+    in_second_step_ = [this] {
+      if (std::this_thread::get_id() != two_.thread_of(1) || posted_.exchange(true)) return;
+      EXPECT_TRUE(two_.loop(1).post([this] { sleep(); }));
+    };
+    noticed_ = &in_second_step_;
+  }
+  void sleep() {
+    asleep_ = true;
+    wakes_.get_future().wait();
+  }
+  void wake() {
+    if (asleep_ && !awake_.exchange(true)) wakes_.set_value();
+  }
+  bool stands_still(std::size_t shard) {
+    return on_set(shard, [](AdapterSet& set) { return set.find("VM-1")->adapter().is_stopped(); });
+  }
+
+  std::unique_ptr<vfio_user::Client> client_;
+  std::function<void()> in_second_step_;
+  std::atomic<bool> posted_ = false;
+  std::atomic<bool> asleep_ = false;
+  std::atomic<bool> awake_ = false;
+  std::promise<void> wakes_;
+};
+
+// Nobody waits for it but the adapter itself.
+TEST_F(LateShardTest, AnAdapterThatIsMadeThereTooLateGoesOnWhereItWas) {
+  sleep_in_second_step();
+  const auto late = placement_.place("VM-1", 1);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::kUnavailable);
+  EXPECT_TRUE(stands_still(0));
+  expect_refused(
+      "VM-1", 1,
+      "adapter VM-1 is stopped: its VM is being moved, or written to a file: wait until that is over");
+  wake();
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+  EXPECT_FALSE(stands_still(0));
+  EXPECT_TRUE(on_set(1, [](AdapterSet& set) { return set.find("VM-1") == nullptr; }));
+  ASSERT_TRUE(placement_.place("VM-1", 1));
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+}
+
+TEST_F(LateShardTest, AnAdapterThatHasMovedGoesOnThereWhenItCan) {
+  sleep_after_second_step();
+  const auto placed = placement_.place("VM-1", 1);
+  ASSERT_TRUE(placed) << placed.error().message;
+  EXPECT_EQ(placed->to, 1U);
+  EXPECT_TRUE(on_set(0, [](AdapterSet& set) { return set.find("VM-1") == nullptr; }));
+  wake();
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+  EXPECT_TRUE(is_on(1, "VM-1"));
+}
+
+TEST_F(LateShardTest, AQuestionThatSleepsThereKeepsNoMoveWaitingForEver) {
+  std::thread asks([this] {
+    static_cast<void>(two_.shards().on(
+        "VM-2",
+        [this](ServedAdapter&) -> Result<bool> {
+          sleep();
+          return true;
+        },
+        "a test's"));
+  });
+  while (!asleep_) std::this_thread::yield();
+  const auto refused = placement_.place("VM-1", 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(refused.error().message, "the shards are busy with a question: try again in a moment");
+  EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
+  wake();
+  asks.join();
   EXPECT_TRUE(placement_.place("VM-1", 1));
 }
 

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <fmt/core.h>
+#include <thread>
 
 #include "base/check.h"
 
 namespace pvrdma::adapters {
+namespace {
+
+constexpr Duration kLookAgain = std::chrono::microseconds(100);
+
+}  // namespace
 
 Shards::Shards(std::vector<Shard> shards) : shards_(std::move(shards)) {
   PVRDMA_CHECK(!shards_.empty(), "a host has a shard");
@@ -47,9 +53,16 @@ Result<std::size_t> Shards::find(const std::string& adapter) const {
   return Failure(no_such("adapter", adapter, "adapter"));
 }
 
-Shards::Standstill::Standstill(const Shards& shards) : shards_(shards) {
-  const std::lock_guard turn(shards.turn_);
-  alone_ = std::unique_lock(shards.moving_);
+Result<Shards::Standstill> Shards::stand_still() const {
+  const std::lock_guard turn(turn_);
+  std::unique_lock alone(moving_, std::defer_lock);
+  // ThreadSanitizer does not know what std::shared_timed_mutex waits by.
+  for (const Instant until = Instant::now() + kShardPatience; !alone.try_lock();) {
+    if (Instant::now() >= until)
+      return fail(ErrorKind::kUnavailable, "the shards are busy with a question: try again in a moment");
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return Standstill(*this, std::move(alone));
 }
 
 }  // namespace pvrdma::adapters

@@ -130,18 +130,22 @@ class Shards {
     return shard::ask_all(without_ward(), kShardPatience, question, what);
   }
 
-  // While it exists, no other thread asks the shards through this object. Made when all questions that were
-  // asked before have been answered; they wait at most as long as their patience.
+  // While it exists, no other thread asks the shards through this object.
   class Standstill {
    public:
-    explicit Standstill(const Shards& shards);
     // The index of the shard that serves the adapter. Errors: as of().
     Result<std::size_t> shard_of(const std::string& adapter) const { return shards_.find(adapter); }
 
    private:
+    friend class Shards;
+    Standstill(const Shards& shards, std::unique_lock<std::shared_mutex> alone)
+        : shards_(shards), alone_(std::move(alone)) {}
     const Shards& shards_;
     std::unique_lock<std::shared_mutex> alone_;
   };
+  // Waits until all questions that were asked before have been answered, for kShardPatience at most: one that
+  // has begun in the ward may sleep there. Error: kUnavailable.
+  Result<Standstill> stand_still() const;
 
  private:
   // The caller shares or has moving_.
