@@ -13,6 +13,8 @@
 // --a, A with --peer ADDRESS:PORT in place of --b. They exchange the addresses of their QPs over TCP; when A
 // ends, B ends, too.
 //
+// With --punch-holes the VMM of A (or of B alone) makes the daemon's thread sleep meanwhile (hole_puncher.h).
+//
 // Prints "running" when the connections are up, and ten times a second "progress ROUNDS PAUSE": the longest
 // pause since the last such line, in microseconds. At the end it prints one JSON line: {"rounds", "bytes",
 // "longest_pause_ms", "errors": [...]}. Exit code 0: no error; 1: errors; 2: usage.
@@ -39,6 +41,7 @@
 #include "base/fd.h"
 #include "driver/driver.h"
 #include "driver/vfio_user_bus.h"
+#include "hole_puncher.h"
 #include "support/must.h"
 #include "support/rc_endpoint.h"
 #include "support/stamped_block.h"
@@ -58,6 +61,7 @@ struct Options {
   std::uint32_t block_bytes = 64 * 1024;
   std::uint64_t rounds = 0;  // of each connection; 0: until SIGTERM
   std::uint32_t timeout = 18;
+  bool punch_holes = false;
 
   ConnectOptions how() const {
     return {.timeout = static_cast<std::uint8_t>(timeout), .first_psn = 0xff'fff0};
@@ -324,11 +328,14 @@ struct Ends {
 int run_rounds(Ends& ends, driver::Device& device, const Options& options, Partner* partner) {
   fmt::print("running\n");
   std::fflush(stdout);
+  std::optional<HolePuncher> puncher;
+  if (options.punch_holes) puncher.emplace(device);
   Clock::time_point last_progress = Clock::now();
   Clock::time_point last_report = last_progress;
   Clock::duration longest_pause{};
   Clock::duration recent_pause{};  // since the last report
   while (stop_wanted == 0 && ends.errors.empty() && !ends.all_ended()) {
+    if (puncher) puncher->touch();
     const bool progress = ends.poll();
     const Clock::time_point now = Clock::now();
     recent_pause = std::max(recent_pause, now - last_progress);
@@ -416,6 +423,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(8, 4 << 20));
   app.add_option("--rounds", options.rounds, "end after so many rounds of each connection; 0: at SIGTERM");
   app.add_option("--timeout", options.timeout, "the QPs' timeout, 4.096 us * 2^N")->check(CLI::Range(0, 31));
+  app.add_flag("--punch-holes", options.punch_holes, "let the daemon's thread sleep on the VM's memory");
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGTERM, [](int) { stop_wanted = 1; });
   std::signal(SIGPIPE, SIG_IGN);
