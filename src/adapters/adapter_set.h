@@ -65,7 +65,7 @@ class AdapterSet final : private shard::Pollable {
 
   // On the shard that it leaves. Errors, after which nothing has changed: kNotFound; kConflict: it must stay
   // now.
-  Result<MovingAdapter> begin_to_leave(const std::string& name, Target target);
+  Result<MovingAdapter> begin_to_leave(const std::string& name);
   // On the shard that it comes to. Errors: kConflict: this shard is to have a new adapter of that name; those
   // of ServedAdapter's create(), start() and begin_to_come(); nothing is left here.
   Result<fabric::HostGids::Holder> begin_to_come(const MovingAdapter& moving);

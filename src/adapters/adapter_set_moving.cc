@@ -10,7 +10,7 @@
 
 namespace pvrdma::adapters {
 
-Result<MovingAdapter> AdapterSet::begin_to_leave(const std::string& name, Target target) {
+Result<MovingAdapter> AdapterSet::begin_to_leave(const std::string& name) {
   ServedAdapter* const served = find(name);
   if (served == nullptr) return Failure(no_such("adapter", name, "adapter"));
   MovingAdapter moving{.name = name,
@@ -22,11 +22,6 @@ Result<MovingAdapter> AdapterSet::begin_to_leave(const std::string& name, Target
                        .stopped_at = clock_.now()};
   if (const auto config = statics_.find(name); config != statics_.end()) {
     moving.origin = config->second;
-  } else if (target == Target::kWard) {
-    return fail(ErrorKind::kConflict,
-                fmt::format("adapter {} stays on its shard: it is a cluster's VM's, and the ward has no "
-                            "connections to other hosts",
-                            name));
   } else {
     const Provided& provided = provided_.at(name);
     MovingVm& vm = moving.origin.emplace<MovingVm>(MovingVm{provided.made, provided.is_as_before, {}});

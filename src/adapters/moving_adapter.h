@@ -15,8 +15,6 @@
 
 namespace pvrdma::adapters {
 
-enum class Target : bool { kShard, kWard };
-
 // The adapter of one of the cluster's VMs.
 struct MovingVm {
   WantedAdapter made;                   // what the adapter was made for

@@ -39,10 +39,9 @@ void insist(const Shard& shard, const std::string& adapter, Step step) {
   }
 }
 
-Result<MovingAdapter> begin_to_leave(const Shard& from, const std::string& adapter, Target target) {
+Result<MovingAdapter> begin_to_leave(const Shard& from, const std::string& adapter) {
   auto left = shard::ask_or_undo(
-      from.loop, kShardPatience,
-      [&set = from.adapters, adapter, target] { return set.begin_to_leave(adapter, target); },
+      from.loop, kShardPatience, [&set = from.adapters, adapter] { return set.begin_to_leave(adapter); },
       [&set = from.adapters, adapter](const Result<MovingAdapter>* late) {
         if (late != nullptr && *late) set.settle(adapter);
       },
@@ -76,7 +75,7 @@ Result<fabric::HostGids::Holder> begin_to_come(const Shard& from, const Shard& t
 }
 
 Result<Placed> move(const Shard& from, const Shard& to, const std::string& adapter) {
-  auto left = begin_to_leave(from, adapter, to.is_ward ? Target::kWard : Target::kShard);
+  auto left = begin_to_leave(from, adapter);
   if (!left) return Failure(std::move(left).error());
   const auto moving = std::make_shared<const MovingAdapter>(*std::move(left));
   const auto follower = begin_to_come(from, to, moving);

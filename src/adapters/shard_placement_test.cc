@@ -403,24 +403,10 @@ TEST_F(VmPlacementTest, AVmGoesOnWhereItWasMovedTo) {
   EXPECT_FALSE(power_.is_on("VM-3"));
 }
 
-// Whatever the views know of the VM: it may have been deleted while it is on.
-TEST_F(VmPlacementTest, AVmDoesNotComeIntoTheWard) {
-  for (const auto& wanted : {std::vector<WantedAdapter>{vm_}, {}}) {
-    want(0, wanted);
-    const auto refused = on_set(0, [](AdapterSet& set) { return set.begin_to_leave("VM-3", Target::kWard); });
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
-    EXPECT_EQ(refused.error().message,
-              "adapter VM-3 stays on its shard: it is a cluster's VM's, and the ward has no connections to "
-              "other hosts");
-  }
-  EXPECT_TRUE(on_set(0, [](AdapterSet& set) { return set.find("VM-3")->has_client(); }));
-}
-
 // The sets look after their adapters at any time.
 TEST_F(VmPlacementTest, NeitherShardRemovesAnAdapterThatMovesOrMakesAnother) {
   const auto moving = std::make_shared<const MovingAdapter>(
-      on_set(0, [](AdapterSet& set) { return set.begin_to_leave("VM-3", Target::kShard); }).value());
+      on_set(0, [](AdapterSet& set) { return set.begin_to_leave("VM-3"); }).value());
   WantedAdapter changed = vm_;
   changed.config.mtu = 9000;
   for (const auto& wanted : {std::vector<WantedAdapter>{}, {changed}, {vm_}}) want(0, wanted);

@@ -14,22 +14,21 @@ constexpr int kTicksPerDiscovery = 4;
 constexpr std::chrono::seconds kStorePatience(5);
 constexpr Duration kViewPatience = std::chrono::seconds(2);
 
-std::uint16_t count_of(const std::vector<shard::Loop*>& loops) {
-  return static_cast<std::uint16_t>(loops.size());
-}
-
 }  // namespace
 
 Membership::Membership(const control::ClusterConfig& config, std::string version,
-                       const std::vector<control::RoceConfig>& links, const std::vector<shard::Loop*>& loops,
-                       const Clock& clock, const ViewFeed::Apply& apply, std::string instance)
+                       const std::vector<control::RoceConfig>& links, ShardCount shards,
+                       const std::vector<shard::Loop*>& loops, const Clock& clock,
+                       const ViewFeed::Apply& apply, std::string instance)
     : host_name_(config.host_name),
       clock_(clock),
-      presence_(config, std::move(version), count_of(loops), std::move(instance)),
+      presence_(config, std::move(version), shards.total(), std::move(instance)),
       feed_(config.host_name, config.socket_folder,
-            VmShards(config.host_name, count_of(loops), links, control::why_no_hca(config).empty()), loops,
-            apply) {
-  for (std::uint16_t i = 0; i < count_of(loops); ++i) shards_.emplace_back(news_, transport::ShardNumber(i));
+            VmShards(config.host_name, shards, links, control::why_no_hca(config).empty()), loops, apply) {
+  for (std::uint16_t i = 0; i < shards.total(); ++i) {
+    const transport::ShardNumber shard(i);
+    shards_.emplace_back(news_, shard, shards.is_ward(shard));
+  }
 }
 
 Membership::~Membership() {
@@ -70,6 +69,11 @@ void Membership::ShardNews::on_gid_unbound(transport::SegmentId segment, const v
 
 void Membership::ShardNews::on_gid_moved(transport::SegmentId segment, const verbs::Gid& gid) noexcept {
   if (segment != transport::SegmentId{}) news_.gid_moved({segment, gid}, shard_);
+}
+
+// The ward notices late that a host is gone. Its first shard is connected to whatever the ward is.
+void Membership::ShardNews::on_host_up(transport::HostId host, bool up) {
+  if (!is_ward_) news_.host_up({shard_, host}, up);
 }
 
 // A view that was sent before waits in the shard's mailbox in front of the move's first step. One that the

@@ -37,13 +37,14 @@ class Membership final : public adapters::PowerObserver,
                          public adapters::Views,
                          private control::PlaneObserver {
  public:
-  // `loops` are those of this host's shards, in their order, and `links` its links to native endpoints. Loops
-  // and clock are borrowed and outlive this object. `apply` runs on a loop's thread, as a task. `instance` is
-  // that of this host's last process, which has ended and whose live records this one takes over; empty:
-  // there is none.
+  // `shards`: how many this host has; `loops` are theirs, in their order, and `links` its links to native
+  // endpoints. Loops and clock are borrowed and outlive this object. `apply` runs on a loop's thread, as a
+  // task. `instance` is that of this host's last process, which has ended and whose live records this one
+  // takes over; empty: there is none.
   Membership(const control::ClusterConfig& config, std::string version,
-             const std::vector<control::RoceConfig>& links, const std::vector<shard::Loop*>& loops,
-             const Clock& clock, const ViewFeed::Apply& apply, std::string instance = {});
+             const std::vector<control::RoceConfig>& links, ShardCount shards,
+             const std::vector<shard::Loop*>& loops, const Clock& clock, const ViewFeed::Apply& apply,
+             std::string instance = {});
   ~Membership() override;
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -73,15 +74,17 @@ class Membership final : public adapters::PowerObserver,
  private:
   class ShardNews final : public fabric::FabricObserver {
    public:
-    ShardNews(NewsQueue& news, transport::ShardNumber shard) : news_(news), shard_(shard) {}
+    ShardNews(NewsQueue& news, transport::ShardNumber shard, bool is_ward)
+        : news_(news), shard_(shard), is_ward_(is_ward) {}
     void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
     void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
     void on_gid_moved(transport::SegmentId segment, const verbs::Gid& gid) noexcept override;
-    void on_host_up(transport::HostId host, bool up) override { news_.host_up({shard_, host}, up); }
+    void on_host_up(transport::HostId host, bool up) override;
 
    private:
     NewsQueue& news_;
     const transport::ShardNumber shard_;
+    const bool is_ward_;
   };
 
   void on_inventory() override { news_.inventory_changed(); }

@@ -49,8 +49,9 @@ class MembershipTest : public testing::Test {
     config_.host_name = "esx-01";
     config_.socket_folder = folder_;
     membership_ = std::make_unique<Membership>(
-        config_, "1.2.3", std::vector<control::RoceConfig>{}, std::vector<shard::Loop*>{loop_.get()},
-        held_clock_, [this](transport::ShardNumber /*shard*/, const ShardView& view) { take(view); });
+        config_, "1.2.3", std::vector<control::RoceConfig>{}, ShardCount{},
+        std::vector<shard::Loop*>{loop_.get()}, held_clock_,
+        [this](transport::ShardNumber /*shard*/, const ShardView& view) { take(view); });
     thread_ = std::thread([this] { loop_->run(); });
   }
   void TearDown() override {
@@ -235,8 +236,89 @@ TEST_F(MembershipTest, StopsWhileNewsWait) {
   EXPECT_TRUE(plane->inventory()->live_hosts.empty());
 }
 
+// A host with one shard and a ward, whose thread sleeps and whose mailbox is full.
+class LateWardTest : public MembershipTest {
+ protected:
+  void SetUp() override {
+    MembershipTest::SetUp();
+    ASSERT_TRUE(ward_->post([] {}));
+    membership_ = std::make_unique<Membership>(
+        config_, "1.2.3", std::vector<control::RoceConfig>{}, ShardCount{.ordinary = 1, .has_ward = true},
+        std::vector<shard::Loop*>{loop_.get(), ward_.get()}, held_clock_,
+        [this](transport::ShardNumber shard, const ShardView& view) {
+          if (shard.value == 0) take(view);
+        });
+    must(membership_->connect(std::make_unique<control::FakeStore>(cluster_)));
+    membership_->join();
+  }
+  void put_alive(const std::string& host) {
+    control::LiveHost live;
+    live.name = host;
+    live.shards = 1;
+    cluster_->put(control::live_host_key(host), control::live_host_value(live));
+  }
+  // How the shard reaches the only other host.
+  void wait_for_path(fabric::PathKind path) {
+    wait_for_view([path](const ShardView& view) {
+      return view.fabric.hosts.size() == 1 && view.fabric.hosts[0].path == path;
+    });
+  }
+
+  const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
+  std::unique_ptr<shard::Loop> ward_ = shard::Loop::create({.mailbox_tasks = 1}, clock_).value();
+};
+
+TEST_F(LateWardTest, HoldsUpNobody) {
+  wait_for_inventory([](const control::Inventory& i) { return i.hosts.contains("esx-01"); });
+  edit([](control::Inventory& i) -> Result<void> {
+    add_switch(i);
+    must(edits::add_dvs_host(i, "dvs1", "esx-01"));
+    return {};
+  });
+  for (std::size_t count = 1; count <= 3; ++count) {
+    edit([count](control::Inventory& i) -> Result<void> {
+      add_vm(i, "VM-0" + std::to_string(count), "esx-01");
+      return {};
+    });
+    wait_for_view([count](const ShardView& view) { return view.adapters.size() == count; });
+  }
+  const auto is_moved = []() -> Result<adapters::Placed> { return adapters::Placed{}; };
+  EXPECT_TRUE(membership_->while_held("VM-01", 1, is_moved));
+  wait_for_view([](const ShardView& view) { return view.adapters.size() == 2; });
+  membership_->stop();
+}
+
+TEST_F(LateWardTest, ThePeersOfThisHostCountItToo) {
+  const auto says = [this](const std::string& what) {
+    const auto value = cluster_->find(control::live_host_key("esx-01"));
+    return value && value->find(what) != std::string::npos;
+  };
+  EXPECT_TRUE(control::eventually([&] { return says("\"shards\":2"); }));
+}
+
+// Its thread may have slept while the other host died.
+TEST_F(LateWardTest, ItsConnectionsKeepNoHostAlive) {
+  wait_for_inventory([](const control::Inventory& i) { return i.hosts.contains("esx-01"); });
+  edit([](control::Inventory& i) -> Result<void> {
+    must(edits::add_vmk(i, "esx-01", "vmk2", "10.0.0.1"));
+    must(edits::set_advanced(i, "esx-01", edits::kPvrdmaVmknic, "vmk2"));
+    must(edits::set_ruleset(i, "esx-01", edits::kRuleset, true, std::nullopt));
+    add_host(i, "esx-02", 2);
+    return {};
+  });
+  put_alive("esx-02");
+  wait_for_path(fabric::PathKind::kTcp);
+  const transport::HostId other = [this] {
+    const std::lock_guard lock(mutex_);
+    return view_->fabric.hosts[0].id;
+  }();
+  membership_->of_shard(transport::ShardNumber(1)).on_host_up(other, true);
+  cluster_->erase(control::live_host_key("esx-02"));
+  wait_for_path(fabric::PathKind::kNone);
+}
+
 TEST_F(MembershipTest, SaysWhyItCannotJoin) {
-  Membership lost(config_, "1.2.3", {}, {loop_.get()}, held_clock_,
+  Membership lost(config_, "1.2.3", {}, {}, {loop_.get()}, held_clock_,
                   [](transport::ShardNumber /*shard*/, const ShardView& /*view*/) {});
   const auto started = lost.connect(control::make_sqlite_store({folder_ + "/no-such-folder/store.db"}));
   ASSERT_FALSE(started);
@@ -248,17 +330,16 @@ class HeldViewsTest : public MembershipTest {
  protected:
   void SetUp() override {
     MembershipTest::SetUp();
-    membership_ =
-        std::make_unique<Membership>(config_, "1.2.3", std::vector<control::RoceConfig>{},
-                                     std::vector<shard::Loop*>{loop_.get(), loop_.get()}, held_clock_,
-                                     [this](transport::ShardNumber shard, const ShardView& view) {
-                                       const std::lock_guard lock(mutex_);
-                                       vms_[shard.value] = view.adapters_of_host;
-                                       for (const auto& each : view.adapters)
-                                         shard_of_[each.config.name] = shard.value;
-                                       ++views_;
-                                       arrived_.notify_all();
-                                     });
+    membership_ = std::make_unique<Membership>(
+        config_, "1.2.3", std::vector<control::RoceConfig>{}, ShardCount{.ordinary = 2},
+        std::vector<shard::Loop*>{loop_.get(), loop_.get()}, held_clock_,
+        [this](transport::ShardNumber shard, const ShardView& view) {
+          const std::lock_guard lock(mutex_);
+          vms_[shard.value] = view.adapters_of_host;
+          for (const auto& each : view.adapters) shard_of_[each.config.name] = shard.value;
+          ++views_;
+          arrived_.notify_all();
+        });
     auto store = std::make_unique<control::FakeStore>(cluster_);
     store_ = store.get();
     must(membership_->connect(std::move(store)));

@@ -17,8 +17,8 @@ namespace pvrdma::cluster {
 
 class Presence {
  public:
-  // `version` is the daemon's, and `shards` the number of this host's. `instance` is that of an earlier
-  // process which this one continues; empty: there is none.
+  // `version` is the daemon's, and `shards` the number of this host's, with its ward. `instance` is that of
+  // an earlier process which this one continues; empty: there is none.
   Presence(const control::ClusterConfig& config, std::string version, std::uint16_t shards,
            std::string instance = {});
 

@@ -33,10 +33,11 @@ Result<void> VmShards::check(const std::string& vm, std::uint32_t shard) const {
 }
 
 std::vector<ShardView> VmShards::divide(const ShardView& whole, const control::Inventory& inventory) {
-  if (count_ == 1) return {whole};
+  const std::uint16_t count = count_.total();
+  if (count == 1) return {whole};
   place(whole, inventory);
-  std::vector<ShardView> views(count_, whole);
-  for (std::uint16_t i = 0; i < count_; ++i) {
+  std::vector<ShardView> views(count, whole);
+  for (std::uint16_t i = 0; i < count; ++i) {
     std::erase_if(views[i].adapters, [&](const auto& each) { return shards_.at(each.config.name) != i; });
     if (i > 0) confine(views[i], inventory);
   }
@@ -107,9 +108,9 @@ bool VmShards::has_link(const ShardView& whole, const adapters::WantedAdapter& a
 }
 
 std::uint16_t VmShards::emptiest(const ShardView& whole) const {
-  std::vector<std::size_t> vms(count_);
+  std::vector<std::size_t> vms(count_.ordinary);
   for (const auto& [vm, shard] : shards_) {
-    if (whole.adapters_of_host.contains(vm)) ++vms[shard];
+    if (whole.adapters_of_host.contains(vm) && !count_.is_ward(transport::ShardNumber(shard))) ++vms[shard];
   }
   return static_cast<std::uint16_t>(std::ranges::min_element(vms) - vms.begin());
 }
@@ -117,10 +118,12 @@ std::uint16_t VmShards::emptiest(const ShardView& whole) const {
 void VmShards::report(const std::string& why_first) {
   if (why_first == reported_) return;
   reported_ = why_first;
+  const std::uint16_t ordinary = count_.ordinary;
+  if (ordinary == 1) return;
   if (why_first.empty())
-    log::info("VMs that come to this host are spread over its {} shards from now on", count_);
+    log::info("VMs that come to this host are spread over its {} shards from now on", ordinary);
   else
-    log::warn("VMs that come to this host are all on the first of its {} shards: {}", count_, why_first);
+    log::warn("VMs that come to this host are all on the first of its {} shards: {}", ordinary, why_first);
 }
 
 }  // namespace pvrdma::cluster

@@ -3,8 +3,8 @@
 // A VM comes to the shard with the fewest VMs, and stays there. If it leaves the host and comes back, it
 // comes to the same shard, where its last adapter may still have a client. Some VMs have to be on the first
 // shard, which has the links to native endpoints and the HCA, and which is the only one that older daemons
-// know of. If that becomes so while a VM is on, it is moved when it is off. An operator may move a VM to
-// another shard, and it stays there then.
+// know of. If that becomes so while a VM is on, it is moved when it is off. An operator or the daemon may
+// move a VM to another shard, and it stays there then. It comes to the ward in no other way.
 //
 // Thread: one.
 #pragma once
@@ -23,12 +23,21 @@
 
 namespace pvrdma::cluster {
 
+// How many shards a host has.
+struct ShardCount {
+  std::uint16_t ordinary = 1;  // to which VMs are dealt out
+  bool has_ward = false;       // one more, the last one
+
+  std::uint16_t total() const { return static_cast<std::uint16_t>(ordinary + (has_ward ? 1 : 0)); }
+  bool is_ward(transport::ShardNumber shard) const { return shard.value >= ordinary; }
+};
+
 class VmShards {
  public:
-  // `host` is this host's name, and `count` the number of its shards, at least one. `links`: its links to
-  // native endpoints. `uses_hca`: an HCA is used if there is one.
-  VmShards(std::string host, std::uint16_t count, std::vector<control::RoceConfig> links, bool uses_hca)
-      : host_(std::move(host)), count_(count), links_(std::move(links)), uses_hca_(uses_hca) {}
+  // `host` is this host's name. `links`: its links to native endpoints. `uses_hca`: an HCA is used if there
+  // is one.
+  VmShards(std::string host, ShardCount shards, std::vector<control::RoceConfig> links, bool uses_hca)
+      : host_(std::move(host)), count_(shards), links_(std::move(links)), uses_hca_(uses_hca) {}
 
   // Whether an adapter of this host has that VM's VMM. The store may say so later, or lose it with a lease.
   void set_on(const std::string& vm, bool on);
@@ -56,7 +65,7 @@ class VmShards {
   void report(const std::string& why_first);
 
   const std::string host_;
-  const std::uint16_t count_;
+  const ShardCount count_;
   const std::vector<control::RoceConfig> links_;
   const bool uses_hca_;
   std::map<std::string, std::uint16_t> shards_;  // by VM of the cluster that is or was here

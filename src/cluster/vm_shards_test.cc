@@ -2,15 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cluster/cluster_fixture.h"
+#include "support/log_of.h"
 
 namespace pvrdma::cluster {
 namespace {
 
 namespace edits = control::edits;
+using testing::_;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -23,7 +26,7 @@ class VmShardsTest : public testing::Test {
   }
   // By shard.
   std::vector<std::vector<std::string>> divide() {
-    views_ = shards_.divide(compute_view(inventory_, "esx-01", "/run/pvrdma", ids_), inventory_);
+    views_ = shards_->divide(compute_view(inventory_, "esx-01", "/run/pvrdma", ids_), inventory_);
     std::vector<std::vector<std::string>> vms;
     for (const ShardView& view : views_) {
       auto& names = vms.emplace_back();
@@ -35,7 +38,8 @@ class VmShardsTest : public testing::Test {
 
   control::Inventory inventory_ = three_hosts();
   HostIds ids_;
-  VmShards shards_{"esx-01", 2, {{.dvs = "dvs1", .vlan = 9}}, true};
+  std::optional<VmShards> shards_{std::in_place, "esx-01", ShardCount{.ordinary = 2},
+                                  std::vector<control::RoceConfig>{{.dvs = "dvs1", .vlan = 9}}, true};
   std::vector<ShardView> views_;
 };
 
@@ -60,11 +64,11 @@ TEST_F(VmShardsTest, AVmThatComesBackComesToItsShard) {
 }
 
 TEST_F(VmShardsTest, AVmThatWasMovedStaysWhereItIs) {
-  EXPECT_FALSE(shards_.has("VM-01"));
+  EXPECT_FALSE(shards_->has("VM-01"));
   divide();
-  ASSERT_TRUE(shards_.has("VM-01"));
-  ASSERT_TRUE(shards_.check("VM-01", 1));
-  shards_.move("VM-01", 1);
+  ASSERT_TRUE(shards_->has("VM-01"));
+  ASSERT_TRUE(shards_->check("VM-01", 1));
+  shards_->move("VM-01", 1);
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-12"), ElementsAre("VM-01", "VM-11", "VM-13")));
   inventory_.vms.at("VM-01").host = "esx-02";
   divide();
@@ -75,11 +79,11 @@ TEST_F(VmShardsTest, AVmThatWasMovedStaysWhereItIs) {
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-12", "VM-14"), ElementsAre("VM-01", "VM-11", "VM-13")));
   remove_vm("VM-01");
   divide();
-  EXPECT_FALSE(shards_.has("VM-01"));
+  EXPECT_FALSE(shards_->has("VM-01"));
 }
 
 TEST_F(VmShardsTest, OneShardServesAll) {
-  VmShards one("esx-01", 1, {}, true);
+  VmShards one("esx-01", {.ordinary = 1}, {}, true);
   const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
   EXPECT_THAT(one.divide(whole, inventory_), ElementsAre(whole));
 }
@@ -92,10 +96,10 @@ TEST_F(VmShardsTest, AVmWhoseSegmentHasALinkIsOnTheFirstShard) {
   inventory_.powered_on["VM-12"] = "esx-01";
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11"), ElementsAre("VM-12", "VM-13")))
       << "not while it is on";
-  EXPECT_EQ(shards_.check("VM-12", 1).error().message,
+  EXPECT_EQ(shards_->check("VM-12", 1).error().message,
             "VM VM-12 has to be on the first shard, which has the RoCE link of its network");
-  EXPECT_TRUE(shards_.check("VM-12", 0));
-  EXPECT_TRUE(shards_.check("VM-13", 1));
+  EXPECT_TRUE(shards_->check("VM-12", 0));
+  EXPECT_TRUE(shards_->check("VM-13", 1));
   inventory_.powered_on.clear();
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12"), ElementsAre("VM-13")));
 }
@@ -103,11 +107,11 @@ TEST_F(VmShardsTest, AVmWhoseSegmentHasALinkIsOnTheFirstShard) {
 // This host's records are gone for a moment when its lease has ended.
 TEST_F(VmShardsTest, AVmThatIsOnStaysWhateverTheStoreSays) {
   divide();
-  shards_.set_on("VM-11", true);
+  shards_->set_on("VM-11", true);
   inventory_.live_hosts.at("esx-02").shards.reset();
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12", "VM-13"), ElementsAre("VM-11")));
-  EXPECT_TRUE(shards_.check("VM-11", 0)) << "an operator need not wait until it is off";
-  shards_.set_on("VM-11", false);
+  EXPECT_TRUE(shards_->check("VM-11", 0)) << "an operator need not wait until it is off";
+  shards_->set_on("VM-11", false);
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
 }
 
@@ -116,7 +120,7 @@ TEST_F(VmShardsTest, AnOlderDaemonFindsAllOnTheFirstShard) {
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
   inventory_.live_hosts.at("esx-02").version = "0.9";
   divide();
-  const auto refused = shards_.check("VM-01", 1);
+  const auto refused = shards_->check("VM-01", 1);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
   EXPECT_EQ(refused.error().message,
@@ -147,6 +151,75 @@ TEST_F(VmShardsTest, OnesOwnOlderRecordIsNoOlderDaemon) {
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12"), ElementsAre("VM-11", "VM-13")));
 }
 
+// The same VMs, on a host that also has a ward.
+class WithAWard : public VmShardsTest {
+ protected:
+  explicit WithAWard(std::uint16_t ordinary = 2) : ward_(ordinary) {
+    shards_.emplace("esx-01", ShardCount{.ordinary = ordinary, .has_ward = true},
+                    std::vector<control::RoceConfig>{{.dvs = "dvs1", .vlan = 9}}, true);
+  }
+
+  const std::uint16_t ward_;
+};
+
+TEST_F(WithAWard, NoVmIsDealtOutToIt) {
+  for (const std::string vm : {"VM-14", "VM-15", "VM-16"}) add_vm(inventory_, vm, "esx-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12", "VM-14", "VM-16"),
+                                    ElementsAre("VM-11", "VM-13", "VM-15"), IsEmpty()));
+}
+
+TEST_F(WithAWard, AVmThatWasMovedThereStays) {
+  divide();
+  ASSERT_TRUE(shards_->check("VM-01", ward_));
+  shards_->move("VM-01", ward_);
+  const auto in_ward = ElementsAre(ElementsAre("VM-12"), ElementsAre("VM-11", "VM-13"), ElementsAre("VM-01"));
+  for (const bool on : {true, false, true}) {
+    shards_->set_on("VM-01", on);
+    EXPECT_THAT(divide(), in_ward);
+  }
+  inventory_.vms.at("VM-01").host = "esx-02";
+  divide();
+  inventory_.vms.at("VM-01").host = "esx-01";
+  EXPECT_THAT(divide(), in_ward) << "also when it comes back";
+  add_vm(inventory_, "VM-14", "esx-01");
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-12", "VM-14"), _, _)) << "it counts nowhere else";
+  shards_->move("VM-01", 0);
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-12", "VM-14"), _, IsEmpty()));
+}
+
+TEST_F(WithAWard, AVmThatHasToBeOnTheFirstShardDoesNotComeThere) {
+  must(edits::add_portgroup(inventory_, "dvs1", "linked", {.vlan = 9}));
+  must(edits::change_vm(inventory_, "VM-11", {.portgroup = "linked", .dvs = "dvs1"}));
+  divide();
+  EXPECT_EQ(shards_->check("VM-11", ward_).error().message,
+            "VM VM-11 has to be on the first shard, which has the RoCE link of its network");
+  inventory_.live_hosts.at("esx-02").shards.reset();
+  divide();
+  EXPECT_EQ(shards_->check("VM-01", ward_).error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(views_.at(ward_).tcp.peers.size(), 1U) << "nor would it reach that host";
+}
+
+// A host with one shard and a ward.
+class OneShardAndAWard : public WithAWard {
+ protected:
+  OneShardAndAWard() : WithAWard(1) {}
+};
+
+TEST_F(OneShardAndAWard, BothGetViews) {
+  const std::string log = pvrdma::test::log_of([this] {
+    EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
+    inventory_.live_hosts.at("esx-02").shards.reset();
+    divide();
+    inventory_.live_hosts.at("esx-02").shards = 2;
+    divide();
+  });
+  EXPECT_EQ(log, "") << "VMs cannot be spread over one shard";
+  shards_->move("VM-12", ward_);
+  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-13"), ElementsAre("VM-12")));
+  EXPECT_EQ(views_.at(1).fabric, views_.at(0).fabric);
+  EXPECT_EQ(views_.at(1).tcp, views_.at(0).tcp);
+}
+
 // Gives the host an active RDMA device that is paired with the only uplink of dvs1.
 void add_hca(control::Inventory& inventory, const std::string& host) {
   inventory.live_hosts.at(host).vmnics = {{.name = "vmnic0", .netdev = "eth1"}};
@@ -158,10 +231,10 @@ void add_hca(control::Inventory& inventory, const std::string& host) {
 TEST_F(VmShardsTest, AnHcaServesTheFirstShard) {
   add_hca(inventory_, "esx-01");
   EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
-  EXPECT_EQ(shards_.check("VM-01", 1).error().message,
+  EXPECT_EQ(shards_->check("VM-01", 1).error().message,
             "VM VM-01 has to be on the first shard, as all VMs of this host: this host uses the HCA vmrdma0, "
             "which serves the first one only");
-  VmShards without("esx-01", 2, {}, false);
+  VmShards without("esx-01", {.ordinary = 2}, {}, false);
   const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
   EXPECT_EQ(without.divide(whole, inventory_).at(1).adapters.size(), 2U);
 }

@@ -103,9 +103,11 @@ void Daemon::make_keeper(keep::DescriptorStore* store) {
 void Daemon::make_membership(const control::Config& config, const std::string& version) {
   if (!config.cluster) return;
   std::vector<shard::Loop*> loops;
-  for (std::size_t i = 0; i < config.daemon.shards; ++i) loops.push_back(loops_[i].get());
+  for (const auto& loop : loops_) loops.push_back(loop.get());
+  const cluster::ShardCount shards{.ordinary = static_cast<std::uint16_t>(shards_without_ward()),
+                                   .has_ward = ward_number_.has_value()};
   membership_ = std::make_unique<cluster::Membership>(
-      *config.cluster, version, config.roce, loops, clock_,
+      *config.cluster, version, config.roce, shards, loops, clock_,
       [this](transport::ShardNumber shard, const cluster::ShardView& view) {
         rigs_[shard.value]->apply(view);
       },
@@ -117,8 +119,7 @@ Result<void> Daemon::make_rigs() {
   gids_ = std::make_unique<fabric::HostGids>(shards, ward_number_);
   for (std::uint16_t i = 0; i < shards; ++i) {
     const transport::ShardNumber shard(i);
-    fabric::FabricObserver* const observer =
-        membership_ != nullptr && shard != ward_number_ ? &membership_->of_shard(shard) : nullptr;
+    fabric::FabricObserver* const observer = membership_ != nullptr ? &membership_->of_shard(shard) : nullptr;
     rigs_.push_back(std::make_unique<ShardRig>(shard, *loops_[i], clock_, *gids_, observer));
   }
   if (shards == 1) return {};
@@ -143,11 +144,11 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
   if (!tls) return Failure(std::move(tls).error());
   tls_ = *std::move(tls);
   if (tls_ != nullptr) certificates_.add("tcp", tls_);
-  const auto shards = static_cast<std::uint32_t>(shards_without_ward());
+  const auto shards = static_cast<std::uint32_t>(rigs_.size());
+  const auto lanes = std::max(1U, config->tcp_lanes / static_cast<std::uint32_t>(shards_without_ward()));
   transport::TcpOptions options;
   options.host_name = config->host_name;
   options.shards = shards;
-  options.lanes = std::max(1U, config->tcp_lanes / shards);
   options.congestion_control = config->tcp_congestion_control;
   options.tls = tls_;
   options.take_call = [this](std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
@@ -161,6 +162,7 @@ Result<void> Daemon::make_tcp(const std::optional<control::ClusterConfig>& confi
   }
   for (std::uint16_t i = 0; i < shards; ++i) {
     options.shard = transport::ShardNumber(i);
+    options.lanes = options.shard == ward_number_ ? 1 : lanes;
     if (auto made = rigs_[i]->make_tcp(options); !made) return made;
   }
   return {};

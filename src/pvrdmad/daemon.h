@@ -103,7 +103,7 @@ class Daemon {
   void announce();
 
   // Adapters come to the ward only later.
-  std::size_t shards_without_ward() const { return rigs_.size() - (ward_number_ ? 1 : 0); }
+  std::size_t shards_without_ward() const { return loops_.size() - (ward_number_ ? 1 : 0); }
   // The shard of an adapter of the configuration, by its place there.
   std::size_t shard_of(std::size_t adapter) const { return adapter % shards_without_ward(); }
   // The shard that lets other hosts in, and has the HCA and the links to native endpoints.

@@ -51,7 +51,7 @@ def test_a_daemon_that_is_killed_and_started_again(browser: Browser, guided: Fle
         guided[1].start()
     browser.wait("it is live by itself", lambda: "esx-01 live" in browser.text("#live"))
     browser.wait("edits are possible", lambda: browser.button("New Virtual Machine").is_enabled())
-    browser.wait("the hosts are connected", lambda: guided[1].ctl("cluster", "get")["tcp"]["peers"][0]["lanes_up"] == 4)
+    browser.wait("the hosts are connected", lambda: guided[1].ctl("cluster", "get")["tcp"]["peers"][0]["lanes_up"] == guided.lanes)
     browser.messages()
 
 

@@ -315,7 +315,7 @@ def test_a_host_that_is_not_gone_for_good(browser: Browser, guided: Fleet, bridg
             for slot, nic in uplinks.items():
                 if nic:
                     one.ctl_text("dvs", "uplink", "set", SWITCH, "esx-02", slot, nic)
-    until("the hosts are connected", lambda: [peer["lanes_up"] for peer in one.ctl("cluster", "get")["tcp"]["peers"]] == [4])
+    until("the hosts are connected", lambda: [peer["lanes_up"] for peer in one.ctl("cluster", "get")["tcp"]["peers"]] == [guided.lanes])
     browser.messages()  # refused requests, and what esx-02 did not answer
 
 

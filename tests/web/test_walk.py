@@ -91,7 +91,7 @@ def test_by_clicks(browser: Browser, empty: Fleet, empty_bridge: Bridge) -> None
         assert [(vm["name"], vm["host"], vm["memory_reserved_mib"], vm["adapter"]["portgroup"], vm["adapter"]["protocol"], vm["power_on_refusal"]) for vm in told] == \
             [(f"VM-0{number}", name, 512, PORTGROUP, "v2", "") for number, name in enumerate(empty.hosts, 1)]
 
-        until("the hosts are connected", lambda: one.ctl("cluster", "get")["tcp"]["peers"], accept=lambda peers: [peer["lanes_up"] for peer in peers] == [4])
+        until("the hosts are connected", lambda: one.ctl("cluster", "get")["tcp"]["peers"], accept=lambda peers: [peer["lanes_up"] for peer in peers] == [empty.lanes])
         browser.follow("Home")
         browser.wait("the first six steps are done", lambda: browser.run(SIX_DONE))
         with empty.checker("VM-01", "VM-02") as checker:

@@ -256,7 +256,7 @@ TEST_F(ConfigTest, ThereIsAWardWhereItIsPossible) {
   EXPECT_FALSE(load(with(core))->daemon.ward);
   EXPECT_FALSE(load(with("spin_us = \"forever\""))->daemon.ward);
   EXPECT_FALSE(load(kVm01 + link)->daemon.ward);
-  EXPECT_FALSE(load(member)->daemon.ward);
+  EXPECT_TRUE(load(member)->daemon.ward);
   EXPECT_TRUE(load(member + kVm01)->daemon.ward);
   EXPECT_EQ(mistake_in(with("ward = true\n" + core)),
             "FILE:2: [daemon] ward = true is not possible with dedicated_core: a core is for one shard");
@@ -268,8 +268,7 @@ TEST_F(ConfigTest, ThereIsAWardWhereItIsPossible) {
       mistake_in(with("ward = true") + link),
       "FILE:2: [daemon] ward = true is not possible with a [[roce]] without switch: all of the daemon's "
       "own adapters would be on the shard of their link");
-  EXPECT_EQ(mistake_in("[daemon]\nward = true\n" + member),
-            "FILE:2: [daemon] ward = true needs an [[adapter]]: the VMs of a cluster do not come there");
+  EXPECT_FALSE(load("[daemon]\nspin_us = \"forever\"\n" + member)->daemon.ward);
 }
 
 TEST(ShardsFor, OneForEightCores) {

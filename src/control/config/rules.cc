@@ -250,7 +250,6 @@ Result<void> check_shard_balancing(const Document& document, const Config& confi
 
 // Why the host can have no ward, for a sentence "ward = true WHY". Empty: it can.
 std::string why_no_ward(const Config& config) {
-  if (config.adapters.empty()) return "needs an [[adapter]]: the VMs of a cluster do not come there";
   if (const OneShard one = demand_of_one_shard(config); !one.why.empty())
     return fmt::format("is not possible with {}: {}", one.demanded_by, one.why);
   if (config.daemon.spin == Duration::max())

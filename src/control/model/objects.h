@@ -36,8 +36,8 @@ inline constexpr schema::TextRule kAccount{
                                            : "is not a user or group: write its name or number";
     }};
 inline constexpr schema::NumberRule kId{1, UINT32_MAX};  // 0 is not an id
-inline constexpr schema::NumberRule kShards{1, kShardsMax};
-inline constexpr schema::NumberRule kOtherShard{1, kShardsMax - 1};  // the first one is not written
+inline constexpr schema::NumberRule kShards{1, kShardsWithWardMax};
+inline constexpr schema::NumberRule kOtherShard{1, kShardsWithWardMax - 1};  // the first one is not written
 
 inline constexpr schema::MapRule<schema::TextRule> kAssigned{schema::kName,
                                                              schema::kName};  // uplink slot -> vmnic

@@ -336,15 +336,19 @@ TEST(Records, WithoutShardsAreThoseOfOlderDaemons) {
   EXPECT_EQ(gid_value({"VM-01", "esx-01", 3}), R"({"port":"VM-01","host":"esx-01","shard":3})");
   LiveHost live = test::live_host("h");
   EXPECT_EQ(live_host_value(live).find("shards"), std::string::npos);
-  live.shards = 2;
-  Inventory inventory;
-  test::must(apply(inventory, {live_host_key("h"), live_host_value(live)}));
-  EXPECT_EQ(inventory.live_hosts.at("h").shards, 2);
+  for (const std::uint16_t shards : {std::uint16_t{2}, std::uint16_t{17}}) {  // 16 and the ward
+    live.shards = shards;
+    Inventory inventory;
+    test::must(apply(inventory, {live_host_key("h"), live_host_value(live)}));
+    EXPECT_EQ(inventory.live_hosts.at("h").shards, shards);
+  }
 }
 
 TEST(Records, RefuseAShardThatNoHostHas) {
   const std::string key = gid_key({{1, 7}, std::string(32, 'a')});
-  for (const char* shard : {"0", "16", "-1", R"("1")"}) {
+  Inventory with_a_ward;
+  test::must(apply(with_a_ward, {key, gid_value({"VM-01", "h", 16})}));
+  for (const char* shard : {"0", "17", "-1", R"("1")"}) {
     Inventory inventory;
     const std::string value = fmt::format(R"({{"port":"VM-01","host":"h","shard":{}}})", shard);
     EXPECT_FALSE(apply(inventory, {key, value})) << value;
