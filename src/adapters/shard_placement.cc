@@ -172,6 +172,10 @@ Result<std::optional<Placed>> ShardPlacement::go_if(const std::string& adapter, 
   if (from != shard && !may_move) return std::optional<Placed>();
   Placed placed{.from = from, .to = shard};
   if (from != shard) {
+    // While the adapter is stopped, it would wait for a shard that is late.
+    const auto is_awake = shard::ask(
+        shards_[shard].loop, kShardPatience, [] { return true; }, kWhat);
+    if (!is_awake) return Failure(Error(is_awake.error()).in(shards_.name_of(shard)));
     const auto moved = move(shards_[from], shards_[shard], adapter);
     if (!moved) return Failure(moved.error());
     placed.pause = moved->pause;

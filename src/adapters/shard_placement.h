@@ -9,7 +9,11 @@
 //   the new shard   lets the adapter go on; its peers repeat what they sent to it meanwhile
 //
 // If the second step fails, or the third cannot be asked for in time, then the old shard lets its adapter go
-// on. The fourth step cannot fail, and is asked for until it is done.
+// on. The fourth step cannot fail and is not refused.
+//
+// A shard may be late, most of all the ward. So the new shard is asked whether it answers before the adapter
+// stops. Each step is waited for no longer than kShardPatience, except a third one that has begun. A first or
+// second step that ends later is undone on its shard.
 //
 // In a cluster, the shards get no view of it meanwhile (views.h). That is waited for before the shards are
 // asked, because a view may take long.

@@ -8,11 +8,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from conftest import make_fleet
+from fleet.asleep import asleep
 from fleet.checker import Checker
 from fleet.fleet import Fleet
 from fleet.loads import under_way, wait_until_they_flow
@@ -118,6 +120,34 @@ def test_a_vm_whose_vmm_makes_the_thread_sleep_is_moved_there_and_stays(warded: 
     until("it is back", lambda: _places(warded), accept=lambda places: places == [["VM-03"], ["VM-01"]])
     _put(warded, "VM-01", _SHARD)
     assert _places(warded) == [["VM-01", "VM-03"], []]
+
+
+def test_nobody_waits_for_a_ward_that_sleeps(warded: Fleet) -> None:
+    """For longer than the lanes' keep-alive. Its own VM goes on when it wakes up."""
+    late = "the shard did not answer in time"
+    with _checker(warded, "VM-03", "VM-04") as neighbours, _checker(warded, "VM-01", "VM-02", "--timeout", "22", "--patience", "60") as checker:
+        _put(warded, "VM-01", _WARD)
+        checker.advance()
+        assert _places(warded) == [["VM-03"], ["VM-01"]], "which is shown while it sleeps"
+        with asleep(warded[1].pid, f"shard-{_WARD}"):
+            began = time.monotonic()
+            warded.define_vm("VM-05", 1)
+            warded.socket_of("VM-05")
+            assert f"shard {_WARD}, the ward: {late}" in warded[1].refusal("adapter", "shard", "set", "VM-01", "--shard", str(_SHARD))
+            assert f"shard {_WARD}, the ward: {late}" in warded[1].refusal("adapter", "shard", "set", "VM-03", "--shard", str(_WARD))
+            shard, ward = warded[1].ctl("system", "shard", "list")["shards"]
+            assert (shard["trouble"], ward["adapters"]) == ("", ["VM-01"]) and "does not answer" in ward["trouble"]
+            warded[1].ctl_text("vm", "delete", "VM-05")
+            until("it is gone", lambda: warded[1].ctl("adapter", "list"), accept=lambda seen: {each["name"] for each in seen} == {"VM-01", "VM-03"})
+            took = time.monotonic() - began
+            neighbours.advance()
+            time.sleep(max(0.0, 5 - took))
+            assert checker.stands_still()
+        checker.advance()
+        _put(warded, "VM-01", _SHARD)
+        checker.advance()
+        neighbours.advance()
+    print(f"{took:.1f} s", checker.outcome, neighbours.outcome)
 
 
 def test_guests_do_not_notice(warded: Fleet) -> None:

@@ -62,6 +62,7 @@ struct Options {
   std::uint64_t rounds = 0;  // of each connection; 0: until SIGTERM
   std::uint32_t timeout = 18;
   bool punch_holes = false;
+  std::uint32_t patience_s = 5;
 
   ConnectOptions how() const {
     return {.timeout = static_cast<std::uint8_t>(timeout), .first_psn = 0xff'fff0};
@@ -292,8 +293,10 @@ class Partner {
   Fd socket_;
 };
 
-std::unique_ptr<driver::Device> open_adapter(const std::string& socket, const abi::Gid& gid) {
-  auto device = must(driver::Device::open(must(driver::VfioUserBus::connect(socket))));
+std::unique_ptr<driver::Device> open_adapter(const std::string& socket, const abi::Gid& gid,
+                                             const Options& options) {
+  auto device = must(driver::Device::open(
+      must(driver::VfioUserBus::connect(socket, std::chrono::seconds(options.patience_s)))));
   must(device->bind_gid(0, gid));
   return device;
 }
@@ -361,8 +364,8 @@ int run_rounds(Ends& ends, driver::Device& device, const Options& options, Partn
 }
 
 int check_both(const Options& options, const abi::Gid& gid_a, const abi::Gid& gid_b) {
-  const auto a = open_adapter(options.a, gid_a);
-  const auto b = open_adapter(options.b, gid_b);
+  const auto a = open_adapter(options.a, gid_a, options);
+  const auto b = open_adapter(options.b, gid_b, options);
   Ends ends;
   for (std::uint32_t i = 0; i < options.connections; ++i) {
     ends.a.push_back(std::make_unique<Requester>(*a, gid_a, options, ends.errors));
@@ -375,7 +378,7 @@ int check_both(const Options& options, const abi::Gid& gid_a, const abi::Gid& gi
 }
 
 int check_a(const Options& options, const abi::Gid& gid_a, const abi::Gid& gid_b) {
-  const auto a = open_adapter(options.a, gid_a);
+  const auto a = open_adapter(options.a, gid_a, options);
   Ends ends;
   Partner partner = Partner::call(options.peer);
   nlohmann::json qpns = nlohmann::json::array();
@@ -394,7 +397,7 @@ int check_a(const Options& options, const abi::Gid& gid_a, const abi::Gid& gid_b
 }
 
 int check_b(const Options& options, const abi::Gid& gid_a, const abi::Gid& gid_b) {
-  const auto b = open_adapter(options.b, gid_b);
+  const auto b = open_adapter(options.b, gid_b, options);
   Ends ends;
   Partner partner = Partner::listen(options.listen);
   nlohmann::json targets = nlohmann::json::array();
@@ -423,6 +426,8 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(8, 4 << 20));
   app.add_option("--rounds", options.rounds, "end after so many rounds of each connection; 0: at SIGTERM");
   app.add_option("--timeout", options.timeout, "the QPs' timeout, 4.096 us * 2^N")->check(CLI::Range(0, 31));
+  app.add_option("--patience", options.patience_s, "how many seconds a VMM waits for an answer of the daemon")
+      ->check(CLI::Range(1, 600));
   app.add_flag("--punch-holes", options.punch_holes, "let the daemon's thread sleep on the VM's memory");
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGTERM, [](int) { stop_wanted = 1; });
