@@ -172,6 +172,7 @@ Failure ServedAdapter::is_off() const {
 
 Result<void> ServedAdapter::expect_successor() {
   if (!has_client()) return is_off();
+  if (is_moving_) return is_being_moved();
   if (!server_->refusal().empty())
     return fail(ErrorKind::kConflict,
                 fmt::format("adapter {} accepts no other VMM: {}", port_.name(), server_->refusal()));
@@ -228,6 +229,7 @@ Result<void> ServedAdapter::stop() {
     return fail(ErrorKind::kConflict,
                 fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
   }
+  if (is_moving_) return is_being_moved();
   device::Adapter& adapter = seated_->adapter();
   // An adapter that outlives its VMM may already be stopped; the call then succeeds.
   if (adapter.is_stopped()) return adapter.outlives_client() ? Result<void>() : is_being_moved();

@@ -16,6 +16,8 @@ constexpr const char* kWhat = "moving an adapter to another shard";
 // nothing until then.
 constexpr Duration kPersistence = std::chrono::seconds(60);
 constexpr Duration kAskAgain = std::chrono::milliseconds(10);
+// For a shard that has just answered, while all others are waited for.
+constexpr Duration kAnswersAgain = std::chrono::milliseconds(500);
 
 // `step` takes the shard's AdapterSet&. It may be run more than once. If the shard is late, it is done later.
 template <typename Step>
@@ -147,8 +149,19 @@ Result<Placed> ShardPlacement::put_into_ward(const std::string& adapter, std::st
   return placed;
 }
 
+// The adapter and all that wait for its move would wait for a shard that is late. So this is asked first of
+// all.
+Result<void> ShardPlacement::check_answers(std::uint32_t shard, Duration patience) const {
+  const auto answer = shard::ask(
+      shards_[shard].loop, patience, [] { return true; }, kWhat);
+  if (!answer) return Failure(Error(answer.error()).in(shards_.name_of(shard)));
+  return {};
+}
+
 Result<Placed> ShardPlacement::go(const std::string& adapter, std::uint32_t shard, Leader leader) {
   if (auto idle = check_idle_(adapter); !idle) return Failure(std::move(idle).error());
+  if (auto answers = check_answers(shard, kShardPatience); !answers)
+    return Failure(std::move(answers).error());
   auto known = go_if(adapter, shard, leader, views_ == nullptr);
   if (!known) return Failure(std::move(known).error());
   if (*known) return **known;
@@ -172,10 +185,8 @@ Result<std::optional<Placed>> ShardPlacement::go_if(const std::string& adapter, 
   if (from != shard && !may_move) return std::optional<Placed>();
   Placed placed{.from = from, .to = shard};
   if (from != shard) {
-    // While the adapter is stopped, it would wait for a shard that is late.
-    const auto is_awake = shard::ask(
-        shards_[shard].loop, kShardPatience, [] { return true; }, kWhat);
-    if (!is_awake) return Failure(Error(is_awake.error()).in(shards_.name_of(shard)));
+    if (auto answers = check_answers(shard, kAnswersAgain); !answers)
+      return Failure(std::move(answers).error());
     const auto moved = move(shards_[from], shards_[shard], adapter);
     if (!moved) return Failure(moved.error());
     placed.pause = moved->pause;

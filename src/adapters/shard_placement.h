@@ -66,6 +66,7 @@ class ShardPlacement final : public Placement {
  private:
   enum class Leader : std::uint8_t { kOperator, kBalancer, kWard };
   Result<Placed> go(const std::string& adapter, std::uint32_t shard, Leader leader);
+  Result<void> check_answers(std::uint32_t shard, Duration patience) const;
   // The part in which other threads do not ask the shards. Empty: the adapter is to be moved, and must not.
   Result<std::optional<Placed>> go_if(const std::string& adapter, std::uint32_t shard, Leader leader,
                                       bool may_move);

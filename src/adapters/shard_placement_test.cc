@@ -325,6 +325,14 @@ TEST_F(LateShardTest, AnAdapterThatIsMadeThereTooLateGoesOnWhereItWas) {
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().kind, ErrorKind::kUnavailable);
   EXPECT_TRUE(stands_still(0));
+  // A motion or an upgrade that begins now must not take it for one that it has stopped itself.
+  EXPECT_TRUE(on_set(0, [](AdapterSet& set) {
+    ServedAdapter& served = *set.find("VM-1");
+    served.outlive_client(true);
+    const bool refused = !served.stop() && !served.expect_successor();
+    served.outlive_client(false);
+    return refused;
+  }));
   wake();
   EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
   EXPECT_FALSE(stands_still(0));
@@ -355,14 +363,14 @@ TEST_F(LateShardTest, AQuestionThatSleepsThereKeepsNoMoveWaitingForEver) {
         "a test's"));
   });
   while (!asleep_) std::this_thread::yield();
-  const auto refused = placement_.place("VM-1", 1);
+  const auto refused = placement_.place("VM-2", 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kUnavailable);
   EXPECT_EQ(refused.error().message, "the shards are busy with a question: try again in a moment");
   EXPECT_EQ(read_bar(*client_), 0xfe00'0000);
   wake();
   asks.join();
-  EXPECT_TRUE(placement_.place("VM-1", 1));
+  EXPECT_TRUE(placement_.place("VM-2", 0));
 }
 
 // VM-3 is a VM of the cluster, on the first shard.

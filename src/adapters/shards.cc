@@ -10,6 +10,7 @@ namespace pvrdma::adapters {
 namespace {
 
 constexpr Duration kLookAgain = std::chrono::microseconds(100);
+constexpr Duration kStillPatience = std::chrono::seconds(1);  // nobody else can ask meanwhile
 
 }  // namespace
 
@@ -57,7 +58,7 @@ Result<Shards::Standstill> Shards::stand_still() const {
   const std::lock_guard turn(turn_);
   std::unique_lock alone(moving_, std::defer_lock);
   // ThreadSanitizer does not know what std::shared_timed_mutex waits by.
-  for (const Instant until = Instant::now() + kShardPatience; !alone.try_lock();) {
+  for (const Instant until = Instant::now() + kStillPatience; !alone.try_lock();) {
     if (Instant::now() >= until)
       return fail(ErrorKind::kUnavailable, "the shards are busy with a question: try again in a moment");
     std::this_thread::sleep_for(kLookAgain);

@@ -143,8 +143,8 @@ class Shards {
     const Shards& shards_;
     std::unique_lock<std::shared_mutex> alone_;
   };
-  // Waits until all questions that were asked before have been answered, for kShardPatience at most: one that
-  // has begun in the ward may sleep there. Error: kUnavailable.
+  // Waits until all questions that were asked before have been answered, for a second at most: one that has
+  // begun in the ward may sleep there. Error: kUnavailable.
   Result<Standstill> stand_still() const;
 
  private:

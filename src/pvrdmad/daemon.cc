@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ranges>
 #include <set>
 #include <utility>
 #include <variant>
@@ -365,7 +366,9 @@ Daemon::~Daemon() {
     const bool comes_back = keeper_ != nullptr && keeper_->keeps_clients();
     membership_->stop(comes_back ? control::LeasedRecords::kLeave : control::LeasedRecords::kGiveBack);
   }
-  for (const auto& rig : rigs_) rig->end_thread();
+  // The last one is the ward, whose thread may sleep. The others serve their guests until it has ended, and
+  // take back what it could not do in time.
+  for (const auto& rig : rigs_ | std::views::reverse) rig->end_thread();
   if (keeper_ != nullptr) keeper_->keep_all();
   for (const auto& rig : rigs_) rig->end_serving();
 }
