@@ -164,6 +164,8 @@ class TwoFabrics : public testing::Test {
   }
 
   test::ManualClock clock_;
+  Blame blame_{clock_};
+  std::vector<std::string> blamed_;
   HostGids host_{2};
   Shard first_{clock_, host_, kFirst};
   Shard second_{clock_, host_, kSecond};
@@ -327,26 +329,24 @@ TEST_F(TwoFabrics, TellTheOthersThatAPortWorksAgain) {
 TEST_F(TwoFabrics, BlameTheSenderOfAnotherShardForItsMemory) {
   ASSERT_TRUE(a_.port.bind_gid(gid(1)));
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
-  Blame blame(clock_);
-  std::vector<std::string> told;
   const auto admit = [&] { return first_.fabric.admit(kSecond, kHere, gid(2), gid(1)); };
   EXPECT_EQ(admit().lender, nullptr) << "nobody is to be told";
-  first_.fabric.watch_lenders(blame, [&](const std::string& adapter, Duration took) {
-    told.push_back(fmt::format("{} {}", adapter, microseconds_of(took)));
+  first_.fabric.watch_lenders(blame_, [&](const std::string& adapter, Duration took) {
+    blamed_.push_back(fmt::format("{} {}", adapter, microseconds_of(took)));
   });
   EXPECT_EQ(admit().lender, nullptr) << "no turn was long";
-  blame.end_long_turn(clock_.now(), {});
-  blame.begin_turn(clock_.now());
+  blame_.end_long_turn(clock_.now(), {});
+  blame_.begin_turn(clock_.now());
   Blame::Party* const lender = admit().lender;
   ASSERT_NE(lender, nullptr);
   EXPECT_EQ(admit().lender, lender);
   EXPECT_EQ(lender->what(), "adapter VM-B");
   {
-    const Blame::Piece piece(blame, lender);
+    const Blame::Piece piece(blame_, lender);
     clock_.advance(std::chrono::milliseconds(25));
   }
-  EXPECT_EQ(blame.end_long_turn(clock_.now(), {}).party, lender);
-  EXPECT_THAT(told, testing::ElementsAre("VM-B 25000"));
+  EXPECT_EQ(blame_.end_long_turn(clock_.now(), {}).party, lender);
+  EXPECT_THAT(blamed_, testing::ElementsAre("VM-B 25000"));
 }
 
 TEST_F(TwoFabrics, AdmitFromAShardWhatItsPortsHold) {
