@@ -66,8 +66,10 @@ Result<fabric::HostGids::Holder> begin_to_come(const Shard& from, const Shard& t
       to.loop, kShardPatience, [&set = to.adapters, moving] { return set.begin_to_come(*moving); },
       [&set = to.adapters, adapter, settle, &from = from.loop](const Follower* late) {
         if (late != nullptr && *late) set.turn_away(adapter);
-        const shard::Asked<bool> asks(
+        const shard::Asked<bool> last_step(
             from, settle, [](const bool*) {}, kWhat, shard::Room::kKept);
+        if (!last_step.is_posted())
+          log::error("adapter {}: stays stopped: its shard takes no task any more", adapter);
       },
       kWhat);
   Follower follower = asked ? *std::move(asked) : Follower(Failure(asked.error()));

@@ -174,7 +174,7 @@ void Adapter::end_migration(LifeEvent event) {
 
 tl::expected<std::size_t, int> Adapter::migration_read(std::span<std::byte> out) {
   // A state that was cut off must not look as if it ended.
-  if (failed() || !stream_.offers()) return tl::unexpected(EIO);
+  if (failed() || stream_.saved_bytes() == 0) return tl::unexpected(EIO);
   try {
     return stream_.read(out);
   } catch (const std::bad_alloc&) {

@@ -13,7 +13,6 @@ struct MigrationStream::Held final : Reapable {
   std::size_t bytes() const { return part.size() + room; }
   std::size_t unread() const { return part.size() - read; }
 
-  bool offers = false;
   state::Writer writer;
   WriteNext write_next;  // empty: the end of the state is in `part`
   std::vector<std::byte> part;
@@ -42,7 +41,6 @@ bool MigrationStream::begin() {
 }
 
 void MigrationStream::offer(state::Writer writer, WriteNext write_next) {
-  held_->offers = true;
   held_->writer = std::move(writer);
   held_->part = held_->writer.take();
   held_->saved = held_->part.size();
@@ -66,10 +64,6 @@ std::size_t MigrationStream::read(std::span<std::byte> out) {
     from.saved += from.part.size();
     if (!wrote) from.write_next = nullptr;
   }
-}
-
-bool MigrationStream::offers() const {
-  return held_ != nullptr && held_->offers;
 }
 
 std::uint64_t MigrationStream::saved_bytes() const {

@@ -43,9 +43,7 @@ class MigrationStream {
   // Reads the next bytes and returns their number. At the end there are fewer than `out` has. If memory runs
   // out (bad_alloc), the stream is of no use any more.
   std::size_t read(std::span<std::byte> out);
-  // Whether there is a state to be read, also if it has been read to its end.
-  bool offers() const;
-  // How many bytes have been written since begin().
+  // How many bytes of the offered state have been written so far; 0: no state is offered.
   std::uint64_t saved_bytes() const;
 
   // Appends `data` to the written bytes, of which there may be at most `bytes_max`. Returns 0, or an error

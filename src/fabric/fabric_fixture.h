@@ -44,6 +44,7 @@ class RecordingTransport final : public transport::Transport {
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
   bool is_stopping(transport::HostId host) const override { return stopping.contains(host); }
+  bool is_opening(transport::HostId host) const override { return opening.contains(host); }
   std::string trouble(transport::HostId host) const override {
     return is_up(host) ? "" : std::string(kNotConnected);
   }
@@ -53,6 +54,7 @@ class RecordingTransport final : public transport::Transport {
   std::vector<Delivery> deliveries;
   std::set<transport::HostId> up;
   std::set<transport::HostId> stopping;
+  std::set<transport::HostId> opening;
   std::set<transport::SegmentId> linked;
   bool busy = false;
   int flushes = 0;

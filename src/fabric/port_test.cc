@@ -92,6 +92,20 @@ TEST_F(PortTest, SparesRetriesOfAnotherHostsVmOnItsWay) {
   EXPECT_FALSE(a_.port.spares_retries(gid(3), now_));
 }
 
+TEST_F(PortTest, SparesRetriesWhileConnectionsToAnotherHostAreMade) {
+  RecordingTransport tcp(PathKind::kTcp);
+  transports_.use(tcp);
+  const transport::HostId other(7);
+  switch_.set_view({.hosts = {{.id = other, .name = "esx-07", .path = PathKind::kTcp, .reason = {}}},
+                    .gids = {{{}, gid(3), other, false}}});
+  tcp.opening = {other};
+  EXPECT_TRUE(a_.port.spares_retries(gid(3), now_));
+  EXPECT_FALSE(a_.port.spares_retries(gid(4), now_)) << "nobody's";
+  tcp.up = {other};
+  EXPECT_FALSE(a_.port.spares_retries(gid(3), now_));
+  transports_.drop(PathKind::kTcp);
+}
+
 // Its live records stay while it restarts. When they are gone, the view has no path to it.
 TEST_F(PortTest, SparesRetriesWhileAnotherHostsDaemonRestarts) {
   RecordingTransport tcp(PathKind::kTcp);

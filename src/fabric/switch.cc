@@ -149,9 +149,7 @@ bool Switch::is_back_soon(const verbs::Gid& gid, Instant now) const {
     return it->second.port->is_stopped();
   if (const auto sibling = sibling_holder(gid)) return sibling->reach == HostGids::Reach::kStopped;
   if (const auto found = remote_.find(gid))
-    return remote_.is_moving(gid) ||
-           (found->kind != PathKind::kNone &&
-            (transports_.is_stopping(found->host) || transports_.is_opening(found->host)));
+    return remote_.is_moving(gid) || (found->kind != PathKind::kNone && transports_.is_up_soon(found->host));
   const auto departed = departed_.find(gid);
   return departed != departed_.end() && now < departed->second;
 }

@@ -37,19 +37,12 @@ class Transports {
     });
   }
 
-  // Whether the host's daemon has said that it stops, and no transport reaches the host since.
-  bool is_stopping(transport::HostId host) const {
+  // Whether the host is expected to be reached soon, although no transport reaches it now: its daemon has
+  // said that it stops, or connections are being made.
+  bool is_up_soon(transport::HostId host) const {
     return !is_up(host) &&
            std::any_of(by_kind_.begin(), by_kind_.end(), [host](const transport::Transport* transport) {
-             return transport != nullptr && transport->is_stopping(host);
-           });
-  }
-
-  // Whether connections to the host are being made.
-  bool is_opening(transport::HostId host) const {
-    return !is_up(host) &&
-           std::any_of(by_kind_.begin(), by_kind_.end(), [host](const transport::Transport* transport) {
-             return transport != nullptr && transport->is_opening(host);
+             return transport != nullptr && (transport->is_stopping(host) || transport->is_opening(host));
            });
   }
 

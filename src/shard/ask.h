@@ -78,6 +78,8 @@ class Asked {
     if (loop.post(Task(std::move(answer_it), what), room)) reply_ = std::move(reply);
   }
 
+  // False: the shard has refused it and will not run it.
+  bool is_posted() const { return reply_ != nullptr; }
   // Called once. As ask().
   Result<Answer> wait(Duration patience, Late late = Late::kAwaited) {
     if (reply_ == nullptr)

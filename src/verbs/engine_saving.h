@@ -35,7 +35,7 @@ class Engine::Saving {
   const Engine& engine_;
   const Instant now_;
   Part part_ = Part::kTables;
-  std::uint32_t slot_ = 0;  // in the tables of part_, the first one that is not written
+  std::uint32_t slot_ = 0;  // of part_: the first one that has not been looked at
 };
 
 }  // namespace pvrdma::verbs

@@ -114,8 +114,9 @@ bool HostLanes::is_stopping() const {
 }
 
 bool HostLanes::is_opening() const {
-  if (is_up() || !may_dial() || !is_needed(shared_.clock.now())) return false;
-  return !dialling_ || std::ranges::any_of(dialled_, [](const auto& lane) { return lane->is_opening(); });
+  if (is_up() || !may_dial()) return false;
+  if (!dialling_) return use_.use_count() > 1;  // the next turn dials
+  return std::ranges::any_of(dialled_, [](const auto& lane) { return lane->is_opening(); });
 }
 
 // No dialled lane hears anything. Dialled lanes are enough, because their answers come back on them.

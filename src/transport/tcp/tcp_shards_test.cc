@@ -132,11 +132,14 @@ class TcpShardsTest : public testing::TestWithParam<Security> {
         if (!from.on(i, [&](Host& host) { return host.all_up(to.host(j).id()); })) return false;
     return true;
   }
-  void connect(Shards& a, Shards& b) {
+  static void introduce(Shards& a, Shards& b) {
     a.add_peers(b);
     b.add_peers(a);
     a.apply();
     b.apply();
+  }
+  void connect(Shards& a, Shards& b) {
+    introduce(a, b);
     a.open_paths(b);
     b.open_paths(a);
     ASSERT_TRUE(wait({&a, &b}, [&] { return all_up(a, b) && all_up(b, a); }));
@@ -213,10 +216,7 @@ TEST_P(TcpShardsTest, AllLanesComeBackAfterABreak) {
 TEST_P(TcpShardsTest, LanesBetweenOtherShardsAreDialledWhenTheyAreNeeded) {
   Shards a(clock_, 1, 2, options("esx1"));
   Shards b(clock_, 2, 2, options("esx2"));
-  a.add_peers(b);
-  b.add_peers(a);
-  a.apply();
-  b.apply();
+  introduce(a, b);
   const auto lanes = [](Shards& from, std::size_t of, Shards& to, std::size_t to_shard) {
     return from.on(of, [&](Host& host) {
       const TcpPeerState* const state = host.state(to.host(to_shard).id());
@@ -267,10 +267,7 @@ TEST_P(TcpShardsTest, LanesBetweenOtherShardsAreDialledWhenTheyAreNeeded) {
 TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
   Shards a(clock_, 1, 2, options("esx1"));
   Shards b(clock_, 2, 1, options("esx2"));
-  a.add_peers(b);
-  b.add_peers(a);
-  a.apply();
-  b.apply();
+  introduce(a, b);
   const HostId to = b.host(0).id();
   constexpr verbs::Qpn kOther{7};
   const auto send = [&](verbs::Qpn qpn, std::size_t first_bytes, std::size_t count = 1) {
