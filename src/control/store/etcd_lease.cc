@@ -42,15 +42,15 @@ std::int64_t EtcdLease::stop() {
 
 std::int64_t EtcdLease::current() {
   const std::scoped_lock lock(mutex_);
-  return std::chrono::steady_clock::now() < expires_ ? id_ : 0;
+  return is_valid() ? id_ : 0;
 }
 
 void EtcdLease::wait_granted(milliseconds patience) {
   std::unique_lock lock(mutex_);
-  if (id_ != 0) return;
+  if (is_valid()) return;
   urgent_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, patience, [&] { return id_ != 0 || stopping_; });
+  changed_.wait_for(lock, patience, [&] { return is_valid() || stopping_; });
 }
 
 void EtcdLease::lost(std::int64_t lease) {
@@ -83,9 +83,8 @@ void EtcdLease::obtain(std::unique_lock<std::mutex>& lock) {
     return;
   }
   id_ = granted->id;
-  expires_ = asked + seconds(granted->ttl_s);
+  hold(*granted, asked);
   const bool again = std::exchange(had_one_, true);
-  changed_.notify_all();
   if (!again) return;
   lock.unlock();
   on_lost_();
@@ -94,7 +93,7 @@ void EtcdLease::obtain(std::unique_lock<std::mutex>& lock) {
 
 void EtcdLease::refresh(std::unique_lock<std::mutex>& lock) {
   const std::int64_t id = id_;
-  changed_.wait_for(lock, period_, [&] { return stopping_ || id_ != id; });
+  changed_.wait_until(lock, refresh_at_, [&] { return stopping_ || id_ != id; });
   // A failed keep-alive is repeated soon. There is time for a few before the lease ends.
   while (!stopping_ && id_ == id) {
     lock.unlock();
@@ -109,11 +108,18 @@ void EtcdLease::refresh(std::unique_lock<std::mutex>& lock) {
       return;
     }
     if (alive) {
-      expires_ = asked + seconds(alive->ttl_s);
+      hold(*alive, asked);
       return;
     }
     changed_.wait_for(lock, kRetry, [&] { return stopping_ || id_ != id; });
   }
+}
+
+// The lease is refreshed early enough even if etcd took long to answer.
+void EtcdLease::hold(const LeaseState& granted, Time asked) {
+  refresh_at_ = asked + period_;
+  expires_ = asked + seconds(granted.ttl_s);
+  changed_.notify_all();
 }
 
 }  // namespace pvrdma::control::etcd

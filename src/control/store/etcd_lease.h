@@ -42,6 +42,9 @@ class EtcdLease {
   void run();
   void obtain(std::unique_lock<std::mutex>& lock);
   void refresh(std::unique_lock<std::mutex>& lock);
+  // `asked`: when etcd was asked for what it granted. `lock` is held.
+  void hold(const LeaseState& granted, Time asked);
+  bool is_valid() const { return id_ != 0 && std::chrono::steady_clock::now() < expires_; }
 
   EtcdClient& client_;
   const std::function<void()> on_lost_;
@@ -52,6 +55,7 @@ class EtcdLease {
   bool urgent_ = false;  // a caller waits for a lease
   bool had_one_ = false;
   std::int64_t id_ = 0;  // 0: no lease
+  Time refresh_at_{};    // of id_
   Time expires_{};       // when id_ ends as far as this side knows; never later than etcd's own time
   std::thread thread_;
 };

@@ -1,13 +1,16 @@
 // The etcd store in trouble: cut off, compacted unexpectedly, killed, stalled, unauthenticated, or with false
 // answers.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <thread>
 
 #include "control/store/etcd_testbed.h"
 #include "control/store/store.h"
@@ -394,6 +397,24 @@ TEST(EtcdStore, FindsTheEndpointThatWorks) {
   ASSERT_TRUE(member.recorder.wait_connected());
   EXPECT_EQ(member.commit({{}, {put("a", "1"), put_leased("live", "1")}}), Commit::kCommitted);
   EXPECT_TRUE(member.wait_has("live", "1"));
+}
+
+// Etcd answers a grant only after 1.7 of the lease's 2 seconds.
+TEST(EtcdStore, RefreshesALeaseInTimeThatWasGrantedLate) {
+  std::atomic<int> grants = 0;
+  std::atomic<int> refreshes = 0;
+  NonsenseServer server([&](const std::string& path) {
+    if (path == "/v3/lease/grant") {
+      ++grants;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1700));
+      return http(R"({"header":{},"ID":"5","TTL":"2"})");
+    }
+    if (path == "/v3/lease/keepalive") ++refreshes;
+    return http(R"({"result":{"header":{},"ID":"5","TTL":"2"}})");
+  });
+  const Member member(config_of({server.url()}, 2));
+  while (refreshes < 3 && grants < 3) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(grants, 1);
 }
 
 TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {

@@ -146,6 +146,7 @@ bool EtcdServer::spawn() {
                                       "500",
                                       "--logger",
                                       "zap",
+                                      "--unsafe-no-fsync",
                                       "--bcrypt-cost",
                                       "4",
                                       "--log-level",

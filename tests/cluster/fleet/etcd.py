@@ -31,7 +31,7 @@ class Etcd:
         command = ["etcd", "--name", "one", "--data-dir", str(self._folder), "--logger", "zap", "--log-level", "warn",
                    "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
                    "--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
-                   "--initial-cluster", "one=http://127.0.0.1:2380", *self._options]
+                   "--initial-cluster", "one=http://127.0.0.1:2380", "--unsafe-no-fsync", *self._options]
         self._process = process.start([*self._network.inside(), *command], self.log)
         deadline = time.monotonic() + _READY_GUARD_S
         while not self._healthy():
