@@ -92,6 +92,7 @@ class ClientRecord final : public vfio_user::Handler {
                  std::span<std::byte> bitmap) override {
     return adapter_.log_report(range, page_size, bitmap);
   }
+  bool is_busy() const override { return adapter_.is_busy(); }
   void connected() override;
   void disconnected(std::string_view reason) override;
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/events.h"
+#include "device/adapter_loading.h"
 #include "device/capabilities.h"
 #include "device/device_version.h"
 #include "guestmem/mapped_memory.h"
@@ -74,7 +75,7 @@ Adapter::~Adapter() = default;
 
 bool Adapter::run(Instant now) {
   if (is_stopped()) [[unlikely]]
-    return false;
+    return run_stopped();
   const bool stopped = failed();
   const bool rung = poller_.any_open() && look_at_doorbells(now);
   const bool more = engine_.run(now) || rung;  // when stopped, only memory is left to give back
@@ -97,7 +98,7 @@ void Adapter::on_time(Instant now) {
 }
 
 Instant Adapter::next_deadline() const {
-  if (is_stopped()) return Instant::never();
+  if (is_stopped()) return is_busy() ? Instant{} : Instant::never();
   return std::min(engine_.next_deadline(), rings_.retry_at());
 }
 

@@ -106,7 +106,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   // it is within its rates.
   Instant held_until() const { return rates_.held_until(); }
 
-  // --- Saving and loading (ADR 16): between two calls. See adapter_state.cc. ---
+  // --- Saving and loading (ADR 16): between two calls. See adapter_{state,loading}.cc. ---
 
   // Saves everything except guest memory, DMA maps, eventfds and counters of this host alone. The guest must
   // be paused; otherwise its stores into mapped doorbell pages meanwhile are lost. `table` is the VMM's MSI-X
@@ -184,6 +184,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   int log_stop() override;
   int log_report(const vfio_user::LogRange& range, std::uint64_t page_size,
                  std::span<std::byte> bitmap) override;
+  bool is_busy() const override;
   void connected() override;
   void disconnected(std::string_view reason) override;
 
@@ -206,10 +207,9 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
   void save_device(state::Writer& writer, const std::optional<MsixTable>& table, const SavedEventRings& rings,
                    const SavedDoorbells& doorbells, Instant now) const;
+  class Loading;  // adapter_loading.h
+  struct Arrival;
   Result<PciState> load(state::Reader& reader, DoorbellPoller::Words words, Instant now);
-  std::optional<SharedRegion> restore_rings(const SavedDriver& driver, const SavedEventRings& rings,
-                                            state::Reader& reader, Instant now);
-  void check_whole(const SavedDriver& driver, const SavedDoorbells& doorbells, state::Reader& reader);
   bool failed();
   bool look_at_doorbells(Instant now);
   void take_doorbells(std::uint32_t count, Instant now) {
@@ -225,9 +225,13 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   void power_on(LifeEvent event);
 
   void stop_at(LifeEvent event);
+  bool run_stopped();
   int offer_state();
   void drop_stream();
+  Arrival& arrived(std::span<const std::byte> bytes);
+  void load_next();
   int load_written();
+  Result<PciState> load_rest(Loading& loading, state::Reader& reader);
   void end_migration(LifeEvent event);
 
   const AdapterConfig config_;
@@ -260,6 +264,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   LifeColumn<Work> work_{Work::kWorks};
   LifeColumn<ClientState> client_{ClientState::kNone};
   MigrationStream stream_;              // the state, as the client reads or writes it
+  std::unique_ptr<Arrival> arrival_;    // what was loaded of it; null: nothing
   std::optional<bool> link_meanwhile_;  // while stopped: the link for the guest when it continues
 };
 

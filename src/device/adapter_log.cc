@@ -90,7 +90,7 @@ void AdapterLog::unmap_refused(std::uint64_t iova, std::uint64_t size, int error
             error == ENOENT ? "no map is there" : "it would cut a map", held_back(client_));
 }
 
-void AdapterLog::state_refused(std::size_t bytes, std::string_view why) {
+void AdapterLog::state_refused(std::uint64_t bytes, std::string_view why) {
   if (!client_.allow(clock_.now())) return;
   log::warn("adapter {}: {} bytes of its state refused: {}{}", name_, bytes, why, held_back(client_));
 }

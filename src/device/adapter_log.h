@@ -42,7 +42,7 @@ class AdapterLog {
   void client_reset_it();
   void map_refused(std::string_view why);
   void unmap_refused(std::uint64_t iova, std::uint64_t size, int error);
-  void state_refused(std::size_t bytes, std::string_view why);
+  void state_refused(std::uint64_t bytes, std::string_view why);
   void write_log_refused(std::string_view why);
   void memory_taken_away();
   void interrupt_was_slow(std::size_t vector);

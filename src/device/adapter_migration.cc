@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/adapter.h"
+#include "device/adapter_loading.h"
 #include "verbs/engine_saving.h"
 #include "verbs/saved_size.h"
 
@@ -18,6 +19,9 @@ using vfio_user::MigrationState;
 constexpr std::uint64_t kBytesPerCommand = 10'000;
 // Searching this many QPs for those that wait for this adapter takes as long as a command.
 constexpr std::uint64_t kQpsPerCommand = 2'000;
+
+// How long one turn saves or loads, unless a single record takes longer.
+constexpr Duration kTurnTime = std::chrono::microseconds(200);
 
 // The size of all records except the engine's, and the additional bytes for each CQ and context.
 constexpr std::uint64_t kDeviceBytes = 64u << 10;
@@ -104,9 +108,34 @@ void Adapter::client_hung_up() {
   client_.on(LifeEvent::kHungUp);
 }
 
+// The client's next message waits until what it has written is loaded, and what it may read is saved.
+bool Adapter::is_busy() const {
+  if (work_ == Work::kOffersState) return stream_.is_behind();
+  return work_ == Work::kTakesState && (arrival_ == nullptr || arrival_->has_more) &&
+         state::Reader::holds_record(stream_.written());
+}
+
+// A turn of a stopped adapter.
+bool Adapter::run_stopped() {
+  const Instant begin = clock_.now();
+  try {
+    while (is_busy()) {
+      if (work_ == Work::kOffersState)
+        stream_.write_ahead();
+      else
+        load_next();
+      if (clock_.now() - begin >= kTurnTime) break;
+    }
+  } catch (const std::bad_alloc&) {
+    drop_stream();
+  }
+  return is_busy();
+}
+
 // What a save took is charged when it is over, so a long one is not made longer: the guest is stopped.
 void Adapter::drop_stream() {
   rates_.count_for_client(stream_.saved_bytes() / kBytesPerCommand, clock_.now());
+  arrival_.reset();
   stream_.clear();
 }
 
@@ -127,23 +156,55 @@ int Adapter::offer_state() {
   return 0;
 }
 
+// Reads the next record, which is complete or invalid.
+void Adapter::load_next() {
+  const std::span<const std::byte> bytes = stream_.written();
+  Arrival& arrival = arrived(bytes);
+  arrival.has_more = arrival.loading.read_next(arrival.reader);
+  stream_.drop_front(arrival.has_more ? bytes.size() - arrival.reader.unread().size() : bytes.size());
+}
+
+Adapter::Arrival& Adapter::arrived(std::span<const std::byte> bytes) {
+  if (arrival_ == nullptr)
+    arrival_.reset(new Arrival{.reader = state::Reader(bytes), .loading = Loading(*this, clock_.now())});
+  else
+    arrival_->reader.go_on(bytes);
+  return *arrival_;
+}
+
 // If the load is refused, the written bytes are dropped, so that they can be written again. The VMM may
 // restore the PCI function whenever it likes, so the PCI state is not compared.
 int Adapter::load_written() {
-  const std::size_t bytes = stream_.written().size();
-  const Result<PciState> loaded = load_stopped(stream_.written());
+  const std::uint64_t bytes = stream_.written_bytes();
+  int error = 0;
+  try {
+    Arrival& arrival = arrived(stream_.written());
+    const Result<PciState> loaded = load_rest(arrival.loading, arrival.reader);
+    if (!loaded) {
+      error = EINVAL;
+      log_.state_refused(bytes, loaded.error().message);
+    }
+  } catch (const std::bad_alloc&) {
+    error = ENOMEM;
+  }
+  arrival_.reset();
   stream_.clear();
   rates_.count_for_client(1 + bytes / kBytesPerCommand, clock_.now());
-  if (loaded) return 0;
-  log_.state_refused(bytes, loaded.error().message);
-  return EINVAL;
+  return error;
 }
 
 Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
-  PVRDMA_CHECK(is_stopped(), "the caller has stopped the adapter");
-  const bool link_here = commands_.link_is_up();
   state::Reader reader(bytes);
-  Result<PciState> loaded = load(reader, clock_.now());
+  Loading loading(*this, clock_.now());
+  return load_rest(loading, reader);
+}
+
+Result<PciState> Adapter::load_rest(Loading& loading, state::Reader& reader) {
+  PVRDMA_CHECK(is_stopped(), "the caller has stopped the adapter");
+  while (loading.read_next(reader)) {
+  }
+  const bool link_here = commands_.link_is_up();
+  Result<PciState> loaded = loading.finish(reader, DoorbellPoller::Words::kSaved, clock_.now());
   if (loaded && !link_meanwhile_) link_meanwhile_ = link_here;
   return loaded;
 }
@@ -184,7 +245,11 @@ tl::expected<std::size_t, int> Adapter::migration_read(std::span<std::byte> out)
 }
 
 int Adapter::migration_write(std::span<const std::byte> data) {
-  return stream_.write(data, state_bytes_max(identity_.limits, config_.budgets, memory_.ram_bytes()));
+  const int error =
+      stream_.write(data, state_bytes_max(identity_.limits, config_.budgets, memory_.ram_bytes()));
+  // The end was read, or the state is refused, which the client learns when it stops the load.
+  if (error == 0 && arrival_ != nullptr && !arrival_->has_more) load_next();
+  return error;
 }
 
 // Logs all RAM: nobody asks for pages outside `ranges`. Reports convert to larger pages if the client wants

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <gtest/gtest.h>
+#include <memory>
+#include <vector>
 
 #include "base/log.h"
+#include "device/describe.h"
 #include "device/fake_guest.h"
+#include "support/manual_clock.h"
 #include "support/saved_stream.h"
 
 namespace pvrdma::device {
@@ -15,6 +19,7 @@ using abi::Command;
 using enum vfio_user::MigrationState;
 using test::FakeGuest;
 using test::kSend;
+using test::ManualClock;
 using Bytes = test::SavedBytes;
 
 AdapterConfig with_few_objects() {
@@ -284,6 +289,131 @@ TEST_F(AdapterMigrationBoundTest, NoMoreIsTakenThanTheLargestStateHas) {
   EXPECT_EQ(guest_.adapter().migration_write(zeros), ENOSPC);
   EXPECT_GE(taken, 190'000u) << "4 QPs with 64 requests of 4 SGEs, 8192 pages";
   EXPECT_EQ(change({kStop}), EINVAL);
+}
+
+// The adapter that loads has a clock by which each turn is over after one record.
+class AdapterMigrationTurnsTest : public AdapterMigrationTest {
+ protected:
+  void SetUp() override {
+    guest_.bring_up();
+    for (int i = 0; i < 20; ++i) guest_.create_cq();
+    ASSERT_EQ(change({kStop, kStopCopy}), 0);
+    stream_ = read_all();
+    there_ = guest_.successor(clock_);
+    there_->connected();
+    ASSERT_EQ(change(*there_, {kStop}), 0);
+    before_ = saved();
+    ASSERT_EQ(change(*there_, {kResuming}), 0);
+  }
+  // How many turns it needs until it is not busy, at most `most`.
+  int turns(int most = 1000) {
+    int count = 0;
+    while (count < most && there_->is_busy()) {
+      EXPECT_EQ(there_->next_deadline(), Instant{});
+      there_->run(clock_.now());
+      ++count;
+    }
+    return count;
+  }
+  // What it would save, without the rates, which depend on the time.
+  Bytes saved() const {
+    state::Writer writer;
+    there_->save(writer, std::nullopt, clock_.now());
+    return timeless(writer.finish());
+  }
+  static Bytes timeless(const Bytes& stream) {
+    std::vector<Bytes> records = test::records_of(stream);
+    std::erase_if(records, [](const Bytes& record) { return test::kind_of(record) == kRatesRecord; });
+    return test::stream_of(records);
+  }
+  std::uint64_t cqs_charged() const {
+    for (const BudgetUse& use : there_->info().budgets) {
+      if (use.budget == Budget::kCqs) return use.use;
+    }
+    return 0;
+  }
+
+  ManualClock clock_{std::chrono::milliseconds(1)};
+  Bytes stream_;
+  Bytes before_;  // the state of an adapter that has loaded nothing
+  std::unique_ptr<Adapter> there_;
+};
+
+TEST_F(AdapterMigrationTurnsTest, AStateIsLoadedRecordByRecordAndTakenWhenItIsWhole) {
+  ASSERT_EQ(there_->migration_write(std::span(stream_).first(stream_.size() - 1)), 0);
+  EXPECT_GT(turns(), 30) << "a turn for each record";
+  EXPECT_EQ(there_->next_deadline(), Instant::never());
+  EXPECT_FALSE(there_->run(clock_.now()));
+  EXPECT_EQ(saved(), before_);
+  EXPECT_EQ(there_->info().objects.cqs, 0U);
+  EXPECT_GT(cqs_charged(), 0U);
+  ASSERT_EQ(there_->migration_write(std::span(stream_).last(1)), 0);
+  EXPECT_EQ(turns(), 1);
+  EXPECT_EQ(change(*there_, {kStop}), 0);
+  EXPECT_EQ(saved(), timeless(stream_));
+}
+
+TEST_F(AdapterMigrationTurnsTest, WhatIsNotLoadedYetIsLoadedWhenItStops) {
+  ASSERT_EQ(there_->migration_write(stream_), 0);
+  EXPECT_EQ(turns(10), 10);
+  EXPECT_EQ(change(*there_, {kStop}), 0);
+  EXPECT_EQ(saved(), timeless(stream_));
+}
+
+TEST_F(AdapterMigrationTurnsTest, MemoryMayChangeMeanwhile) {
+  ASSERT_EQ(there_->migration_write(stream_), 0);
+  turns(20);
+  there_->dma_unmap_all();
+  turns();
+  EXPECT_EQ(change(*there_, {kStop}), 0);
+  EXPECT_EQ(saved(), timeless(stream_));
+}
+
+TEST_F(AdapterMigrationTurnsTest, AResetDropsWhatWasLoaded) {
+  ASSERT_EQ(there_->migration_write(stream_), 0);
+  turns(30);
+  EXPECT_GT(cqs_charged(), 0U);
+  there_->reset();
+  while (there_->run(clock_.now())) {
+  }
+  EXPECT_EQ(cqs_charged(), 0U);
+  EXPECT_FALSE(there_->is_busy());
+  ASSERT_EQ(bring(*there_, stream_), EINVAL) << "the reset has let it run";
+  ASSERT_EQ(change(*there_, {kStop}), 0);
+  ASSERT_EQ(bring(*there_, stream_), 0);
+  EXPECT_EQ(there_->info().objects.cqs, 20U);
+}
+
+TEST_F(AdapterMigrationTurnsTest, WhatComesAfterARefusalIsDroppedAndTheReasonIsKept) {
+  Bytes damaged = stream_;
+  damaged[damaged.size() / 2] ^= std::byte{1};
+  damaged.insert(damaged.end(), stream_.begin(), stream_.end());
+  ASSERT_EQ(there_->migration_write(damaged), 0);
+  turns();
+  ASSERT_EQ(there_->migration_write(stream_), 0);
+  EXPECT_FALSE(there_->is_busy());
+  EXPECT_EQ(change(*there_, {kStop}), EINVAL);
+  EXPECT_EQ(write(*there_, stream_), 0);
+  EXPECT_EQ(saved(), timeless(stream_));
+}
+
+TEST_F(AdapterMigrationTurnsTest, BytesAfterTheEndAreRefused) {
+  ASSERT_EQ(there_->migration_write(stream_), 0);
+  turns();
+  ASSERT_EQ(there_->migration_write(std::span(stream_).first(1)), 0);
+  EXPECT_EQ(change(*there_, {kStop}), EINVAL);
+}
+
+// The one that was loaded now saves.
+TEST_F(AdapterMigrationTurnsTest, AStateIsSavedRecordByRecord) {
+  ASSERT_EQ(write(*there_, stream_), 0);
+  ASSERT_EQ(change(*there_, {kStopCopy}), 0);
+  EXPECT_GT(turns(), 20);
+  Bytes all(stream_.size() + 1);
+  const auto size = there_->migration_read(all);
+  ASSERT_EQ(size, stream_.size());
+  all.resize(*size);
+  EXPECT_EQ(timeless(all), timeless(stream_));
 }
 
 struct SomeHost {

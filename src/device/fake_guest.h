@@ -112,8 +112,9 @@ class FakeGuest {
   // --- Another daemon ---
 
   // A new adapter with this guest's configuration, whose VMM has restored the command register.
-  std::unique_ptr<device::Adapter> successor() {
-    auto created = device::Adapter::create(config_, port, clock);
+  std::unique_ptr<device::Adapter> successor() { return successor(clock); }
+  std::unique_ptr<device::Adapter> successor(const Clock& its_clock) {
+    auto created = device::Adapter::create(config_, port, its_clock);
     PVRDMA_CHECK(created, "the adapter can be made");
     write_command(**created);
     return std::move(*created);

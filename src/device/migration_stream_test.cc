@@ -1,5 +1,6 @@
 #include "device/migration_stream.h"
 
+#include <cerrno>
 #include <gtest/gtest.h>
 #include <new>
 #include <vector>
@@ -82,6 +83,48 @@ TEST_F(MigrationStreamTest, BeginsAnew) {
   stream_.clear();
   EXPECT_EQ(stream_.saved_bytes(), 0U);
   EXPECT_TRUE(read(1).empty());
+}
+
+TEST_F(MigrationStreamTest, WritesAheadWhatOneMessageMayWant) {
+  constexpr std::size_t kRecordBytes = 100'000;
+  std::uint32_t written = 0;
+  ASSERT_TRUE(stream_.begin());
+  stream_.offer(state::Writer(), [&written](state::Writer& into) {
+    if (written == 30) return false;
+    into.begin(kKind);
+    for (std::size_t i = 0; i < kRecordBytes; ++i) into.flag("byte", false);
+    into.end();
+    ++written;
+    return true;
+  });
+  const auto catch_up = [this] {
+    while (stream_.is_behind()) stream_.write_ahead();
+  };
+  catch_up();
+  EXPECT_EQ(written, MigrationStream::kStepBytes / kRecordBytes + 1);
+  const std::vector<std::byte> first = read(MigrationStream::kStepBytes);
+  EXPECT_EQ(first.size(), MigrationStream::kStepBytes);
+  EXPECT_EQ(written, MigrationStream::kStepBytes / kRecordBytes + 1) << "all of it was there";
+  catch_up();
+  read(2 * MigrationStream::kStepBytes);
+  EXPECT_EQ(written, 30U);
+  EXPECT_EQ(read(1).size(), 0U);
+  EXPECT_FALSE(stream_.is_behind());
+}
+
+TEST_F(MigrationStreamTest, KeepsOnlyWhatIsNotDropped) {
+  const std::vector<std::byte> some{std::byte{1}, std::byte{2}, std::byte{3}};
+  ASSERT_EQ(stream_.write(some, 7), 0);
+  stream_.drop_front(2);
+  EXPECT_EQ(std::vector(stream_.written().begin(), stream_.written().end()), std::vector{std::byte{3}});
+  ASSERT_EQ(stream_.write(some, 7), 0);
+  EXPECT_EQ(std::vector(stream_.written().begin(), stream_.written().end()),
+            (std::vector{std::byte{3}, std::byte{1}, std::byte{2}, std::byte{3}}));
+  EXPECT_EQ(stream_.written_bytes(), 6U);
+  EXPECT_EQ(stream_.write(some, 7), ENOSPC) << "dropped bytes count, too";
+  stream_.clear();
+  EXPECT_EQ(stream_.written_bytes(), 0U);
+  EXPECT_TRUE(stream_.written().empty());
 }
 
 TEST_F(MigrationStreamTest, TellsThatMemoryHasRunOut) {

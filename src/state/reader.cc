@@ -22,7 +22,13 @@ std::uint64_t load(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Reader::Reader(std::span<const std::byte> stream) : total_bytes_(stream.size()), left_(stream) {
+bool Reader::holds_record(std::span<const std::byte> bytes) {
+  if (bytes.size() < kRecordHeadBytes) return false;
+  const std::uint64_t length = load(bytes.subspan(8, 4));
+  return length > kRecordBytesMax || bytes.size() >= kRecordHeadBytes + length + kRecordTailBytes;
+}
+
+Reader::Reader(std::span<const std::byte> stream) : left_(stream) {
   const std::optional<Record> head = open_record();
   if (!head) return;
   if (head->kind.kind != kHeadKind || take(8) != kMagic) {
@@ -58,6 +64,8 @@ std::optional<Reader::Record> Reader::open_record() {
                       .must_be_understood = (load(left_.subspan(2, 2)) & kMustUnderstand) != 0};
   body_ = left_.subspan(kRecordHeadBytes, static_cast<std::size_t>(length));
   left_ = left_.subspan(summed + kRecordTailBytes);
+  bytes_before_ = bytes_;
+  bytes_ += summed + kRecordTailBytes;
   ++records_;
   return record;
 }
@@ -65,10 +73,9 @@ std::optional<Reader::Record> Reader::open_record() {
 std::optional<Reader::Record> Reader::next() {
   if (!failed() && !body_.empty()) refuse("a record has more fields than this daemon knows");
   if (ended_) return std::nullopt;
-  const std::size_t bytes_before = total_bytes_ - left_.size();
   const std::optional<Record> record = open_record();
   if (!record || record->kind.kind != kEndKind) return record;
-  const bool all_there = take(4) == records_ - 1 && take(8) == bytes_before;
+  const bool all_there = take(4) == records_ - 1 && take(8) == bytes_before_;
   if (!all_there || !body_.empty() || !left_.empty()) refuse("records are missing, or there are too many");
   ended_ = true;
   return std::nullopt;

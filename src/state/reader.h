@@ -6,6 +6,9 @@
 // The reader never throws, never reads beyond a record, and makes no list longer than the record has bytes
 // for. It keeps the first error: afterwards every field has its least value and every list is empty, so the
 // caller checks once, at the end. The bytes are borrowed. Thread: one.
+//
+// A stream may also come in pieces. The caller then asks holds_record() before it makes the reader and before
+// each next(), and continues with go_on().
 #pragma once
 
 #include <array>
@@ -30,6 +33,13 @@ class Reader {
 
   // Checks the head. If the stream has no valid head, the reader has failed at once.
   explicit Reader(std::span<const std::byte> stream);
+
+  // Whether the stream's next record is complete at the beginning of `bytes`, or its length is invalid.
+  static bool holds_record(std::span<const std::byte> bytes);
+  // Between two records: the bytes that follow. They replace those that are unread.
+  void go_on(std::span<const std::byte> bytes) { left_ = bytes; }
+  std::span<const std::byte> unread() const { return left_; }
+  bool has_ended() const { return ended_; }
 
   // Empty if the head was invalid.
   const Head& head() const { return head_; }
@@ -91,7 +101,8 @@ class Reader {
   std::uint64_t checked(std::string_view name, std::uint64_t value, std::uint64_t least, std::uint64_t most);
   std::optional<Record> open_record();
 
-  std::size_t total_bytes_;
+  std::uint64_t bytes_before_ = 0;   // of the current record
+  std::uint64_t bytes_ = 0;          // of all records so far
   std::span<const std::byte> left_;  // the rest of the stream
   std::span<const std::byte> body_;  // the unread rest of the record
   std::uint32_t records_ = 0;        // without head and end

@@ -1,6 +1,7 @@
 // Streams of saved state: a reader gets back what was written, and notices every change of the bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
 
 #include "state/crc32c.h"
 #include "state/printer.h"
@@ -188,6 +189,37 @@ TEST(Stream, RecordsThatSayMoreThanIsKnownAreRefused) {
 TEST(Stream, OtherKindsAndVersionsAreRefused) {
   EXPECT_THAT(load(saved(some_thing(), {8, 1})).fault, HasSubstr("record kind 8 version 1 is not known"));
   EXPECT_THAT(load(saved(some_thing(), {7, 2})).fault, HasSubstr("record kind 7 version 2 is not known"));
+}
+
+TEST(Stream, MayComeByteByByte) {
+  const std::vector<std::byte> stream = saved(some_thing());
+  std::vector<std::byte> unread;
+  std::optional<Reader> reader;
+  Thing thing;
+  for (const std::byte byte : stream) {
+    unread.push_back(byte);
+    if (!Reader::holds_record(unread)) continue;
+    if (!reader) {
+      reader.emplace(unread);
+    } else {
+      reader->go_on(unread);
+      if (reader->next()) describe(*reader, thing);
+    }
+    ASSERT_TRUE(reader->unread().empty());
+    unread.clear();
+  }
+  ASSERT_TRUE(reader);
+  EXPECT_FALSE(reader->next()) << "it has ended";
+  EXPECT_TRUE(reader->result());
+  EXPECT_EQ(thing, some_thing());
+}
+
+TEST(Stream, ARecordOfAnInvalidLengthIsNotWaitedFor) {
+  std::vector<std::byte> head(kRecordHeadBytes, std::byte{0xff});
+  EXPECT_TRUE(Reader::holds_record(head));
+  EXPECT_FALSE(Reader(head).result());
+  head.pop_back();
+  EXPECT_FALSE(Reader::holds_record(head));
 }
 
 TEST(Printer, NamesEachField) {

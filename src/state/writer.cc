@@ -52,13 +52,17 @@ std::vector<std::byte> Writer::take() {
   return std::exchange(out_, {});
 }
 
-std::vector<std::byte> Writer::finish() {
+void Writer::end_stream() {
   const std::uint32_t records = records_;
   const std::uint64_t bytes_before = taken_ + out_.size();
   begin({kEndKind, 1});
   put(records, 4);
   put(bytes_before, 8);
   end();
+}
+
+std::vector<std::byte> Writer::finish() {
+  end_stream();
   return take();
 }
 

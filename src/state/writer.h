@@ -26,7 +26,11 @@ class Writer {
   void end();
   // Returns the records that were written since the last take(); not within a record.
   std::vector<std::byte> take();
-  // As take(), with the end of the stream. Write nothing afterwards.
+  // How many bytes take() would return.
+  std::size_t untaken() const { return out_.size(); }
+  // Writes the end of the stream. Write nothing afterwards.
+  void end_stream();
+  // end_stream() and take().
   std::vector<std::byte> finish();
 
   template <std::unsigned_integral T>

@@ -399,14 +399,30 @@ std::vector<QpInfo> Engine::list_qps() const {
 }
 
 Engine::ObjectCounts Engine::object_counts() const {
+  return impl_->object_counts();
+}
+
+Engine::ObjectCounts Engine::Impl::object_counts() const {
   std::uint32_t context_count = 0;
-  for (const bool taken : impl_->contexts) context_count += taken ? 1 : 0;
+  for (const bool taken : contexts) context_count += taken ? 1 : 0;
   return {.contexts = context_count,
-          .pds = impl_->pds.count(),
-          .mrs = impl_->mrs.count(),
-          .cqs = impl_->cqs.count(),
-          .qps = impl_->qps.count(),
-          .srqs = impl_->srqs.count()};
+          .pds = pds.count(),
+          .mrs = mrs.count(),
+          .cqs = cqs.count(),
+          .qps = qps.count(),
+          .srqs = srqs.count()};
+}
+
+std::vector<UarIndex> Engine::contexts() const {
+  return impl_->taken_contexts();
+}
+
+std::vector<UarIndex> Engine::Impl::taken_contexts() const {
+  std::vector<UarIndex> out;
+  for (UarIndex context = 0; context < contexts.size(); ++context) {
+    if (contexts[context]) out.push_back(context);
+  }
+  return out;
 }
 
 }  // namespace pvrdma::verbs

@@ -131,8 +131,7 @@ class Engine {
   // Nothing is sent before the next turn. Unanswered requests go out again when their time limits end, or at
   // once on on_path_restored().
   Result<> load(state::Reader& reader, Instant now);
-  // Undoes the preceding load() if the caller cannot use the state.
-  void unload(const Counters& counters_before);
+  class Loading;  // the same, record by record (engine_loading.h)
 
   // --- Commands. Each command takes effect completely or not at all. ---
 
@@ -277,8 +276,6 @@ class Engine {
   template <typename Message>
   void take_timed(const Message& message, Payload& payload, Instant now);
   void take_timed(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
-
-  void load_into(Impl& fresh, state::Reader& reader, Counters& counters, Instant now);
 
   Outcome<CqHandle> make_cq(const CreateCq& request);
   Outcome<SrqHandle> make_srq(const CreateSrq& request);

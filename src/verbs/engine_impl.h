@@ -74,7 +74,11 @@ struct Engine::Impl {
                        guestmem::GuestRing send_ring, std::optional<guestmem::GuestRing> receive_ring,
                        Account::Holding held);
 
-  // --- engine_state.cc. Each function restores one object of a new Impl. It returns the reason for a
+  ObjectCounts object_counts() const;
+  SavedCounts saved_counts() const;
+  std::vector<UarIndex> taken_contexts() const;
+
+  // --- engine_loading.cc. Each function restores one object of a new Impl. It returns the reason for a
   // refusal, or null. ---
   const char* restore(const SavedTables& saved);
   const char* restore(const SavedPd& saved);
@@ -83,7 +87,6 @@ struct Engine::Impl {
   const char* restore(const SavedSrq& saved);
   const char* restore(const SavedQp& saved, Instant now);
   bool may_be_numbered(const QueuePair::Identity& identity) const;
-  SavedCounts saved_counts() const;
   // Everything is restored: starts timers and looks for work.
   void wake();
 

@@ -29,6 +29,7 @@ class FakeHandler final : public Handler {
   std::uint64_t migrates = 0;  // migration_flags()
   bool logs =
       false;  // supports a log with pages of 4096 bytes; reports the first page of each range as written
+  bool busy = false;                      // is_busy()
   bool lost_on_failure = false;           // when a state change fails, the device is lost
   std::size_t migration_data = 1u << 30;  // bytes left to read
 
@@ -133,6 +134,7 @@ class FakeHandler final : public Handler {
     bitmap[0] = std::byte{1};
     return note(fmt::format("report {:#x}+{:#x} {} {}", range.iova, range.length, page_size, bitmap.size()));
   }
+  bool is_busy() const override { return busy; }
   void connected() override {
     PVRDMA_CHECK(!std::exchange(connected_, true), "connected twice");
     note("connected");

@@ -165,6 +165,10 @@ class Handler {
     return EOPNOTSUPP;
   }
 
+  // Whether the handler still does what an earlier message asked for. Until that is done, the server executes
+  // no further message of the client.
+  virtual bool is_busy() const { return false; }
+
   // A client has agreed on the version. Its messages follow.
   virtual void connected() = 0;
 

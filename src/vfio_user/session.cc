@@ -78,6 +78,10 @@ Session::Verdict Session::execute_complete_messages() {
       command_waits_ = requests_.empty() || (next && (next->flags & kFlagTypeMask) != kFlagTypeReply);
       if (command_waits_) break;
     }
+    if (handler_.is_busy()) [[unlikely]] {
+      cut_short_ = true;
+      break;
+    }
     auto message = socket_.next_message();
     if (!message) return Failure(std::move(message).error());
     if (!*message) break;

@@ -424,6 +424,20 @@ TEST_F(SessionTest, ABurstOfExpensiveMessagesLeavesTheRestForLaterTurns) {
   for (std::uint16_t i = 0; i < 40; ++i) EXPECT_EQ(peer_.receive()->header.id, i);
 }
 
+TEST_F(SessionTest, NoMessageIsExecutedWhileTheHandlerIsBusy) {
+  device_.busy = true;
+  for (std::uint16_t i = 0; i < 2; ++i) ASSERT_TRUE(peer_.send(message(i, Command::kReset)));
+  for (int turn = 0; turn < 3; ++turn) {
+    ASSERT_TRUE(session_->run());
+    EXPECT_TRUE(session_->has_more()) << "it asks for another turn";
+    EXPECT_THAT(device_.take_calls(), IsEmpty());
+  }
+  device_.busy = false;
+  EXPECT_EQ(run(), "");
+  EXPECT_THAT(device_.take_calls(), ElementsAre("reset", "reset"));
+  EXPECT_FALSE(session_->has_more());
+}
+
 TEST_F(SessionTest, AClientThatDoesNotReadItsRepliesStopsItselfOnly) {
   device_.max_kept_calls = 0;
   const Bytes request = message(1, Command::kRegionRead, bytes_of(wire::RegionAccess{0, 0, 0x4000}));
