@@ -228,8 +228,8 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   bool run_stopped();
   int offer_state();
   void drop_stream();
-  Arrival& arrived(std::span<const std::byte> bytes);
   void load_next();
+  void begin_arrival();
   int load_written();
   Result<PciState> load_rest(Loading& loading, state::Reader& reader);
   void end_migration(LifeEvent event);
@@ -265,6 +265,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   LifeColumn<ClientState> client_{ClientState::kNone};
   MigrationStream stream_;              // the state, as the client reads or writes it
   std::unique_ptr<Arrival> arrival_;    // what was loaded of it; null: nothing
+  Duration stream_time_{0};             // the time of its turns, which is not charged yet
   std::optional<bool> link_meanwhile_;  // while stopped: the link for the guest when it continues
 };
 

@@ -70,10 +70,14 @@ bool Adapter::Loading::read_next(state::Reader& reader) {
     if (record || !reader.unread().empty()) reader.refuse("it contains more than an adapter");
     return false;
   }
-  if (record)
-    read_part(reader, *record);
-  else
-    reader.refuse(kEndsEarly);
+  try {
+    if (record)
+      read_part(reader, *record);
+    else
+      reader.refuse(kEndsEarly);
+  } catch (const std::bad_alloc&) {
+    reader.refuse(verbs::Engine::Loading::kNoMemory);
+  }
   return !reader.failed();
 }
 

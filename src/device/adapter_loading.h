@@ -19,7 +19,7 @@ namespace pvrdma::device {
 
 class Adapter::Loading {
  public:
-  // `adapter` is borrowed. Deadlines begin at `now`.
+  // `adapter` is borrowed. The engine's deadlines begin at `now`.
   Loading(Adapter& adapter, Instant now) : adapter_(adapter), now_(now) {}
 
   // Reads the next record. False: the stream has ended, or the state is refused.

@@ -15,7 +15,8 @@ namespace {
 
 using vfio_user::MigrationState;
 
-// Saving and loading this many bytes takes at most as long as a command.
+// Saving and loading for this long, or this many bytes, is charged as a command.
+constexpr Duration kCommandTime = std::chrono::microseconds(50);
 constexpr std::uint64_t kBytesPerCommand = 10'000;
 // Searching this many QPs for those that wait for this adapter takes as long as a command.
 constexpr std::uint64_t kQpsPerCommand = 2'000;
@@ -129,12 +130,16 @@ bool Adapter::run_stopped() {
   } catch (const std::bad_alloc&) {
     drop_stream();
   }
+  stream_time_ += clock_.now() - begin;
   return is_busy();
 }
 
-// What a save took is charged when it is over, so a long one is not made longer: the guest is stopped.
+// What a save or load took is charged when it is over, so a long one is not made longer: the guest is
+// stopped.
 void Adapter::drop_stream() {
-  rates_.count_for_client(stream_.saved_bytes() / kBytesPerCommand, clock_.now());
+  const std::uint64_t bytes = stream_.saved_bytes() + stream_.written_bytes();
+  const auto times = static_cast<std::uint64_t>(std::exchange(stream_time_, Duration(0)) / kCommandTime);
+  rates_.count_for_client(std::max(bytes / kBytesPerCommand, times), clock_.now());
   arrival_.reset();
   stream_.clear();
 }
@@ -156,20 +161,22 @@ int Adapter::offer_state() {
   return 0;
 }
 
-// Reads the next record, which is complete or invalid.
+// Reads the next record, which is complete or invalid. The first is the stream's head.
 void Adapter::load_next() {
   const std::span<const std::byte> bytes = stream_.written();
-  Arrival& arrival = arrived(bytes);
-  arrival.has_more = arrival.loading.read_next(arrival.reader);
-  stream_.drop_front(arrival.has_more ? bytes.size() - arrival.reader.unread().size() : bytes.size());
+  if (arrival_ == nullptr) {
+    begin_arrival();
+    arrival_->has_more = !arrival_->reader.failed();
+  } else {
+    arrival_->reader.go_on(bytes);
+    arrival_->has_more = arrival_->loading.read_next(arrival_->reader);
+  }
+  stream_.drop_front(arrival_->has_more ? bytes.size() - arrival_->reader.unread().size() : bytes.size());
 }
 
-Adapter::Arrival& Adapter::arrived(std::span<const std::byte> bytes) {
-  if (arrival_ == nullptr)
-    arrival_.reset(new Arrival{.reader = state::Reader(bytes), .loading = Loading(*this, clock_.now())});
-  else
-    arrival_->reader.go_on(bytes);
-  return *arrival_;
+void Adapter::begin_arrival() {
+  arrival_.reset(
+      new Arrival{.reader = state::Reader(stream_.written()), .loading = Loading(*this, clock_.now())});
 }
 
 // If the load is refused, the written bytes are dropped, so that they can be written again. The VMM may
@@ -178,8 +185,11 @@ int Adapter::load_written() {
   const std::uint64_t bytes = stream_.written_bytes();
   int error = 0;
   try {
-    Arrival& arrival = arrived(stream_.written());
-    const Result<PciState> loaded = load_rest(arrival.loading, arrival.reader);
+    if (arrival_ == nullptr)
+      begin_arrival();
+    else
+      arrival_->reader.go_on(stream_.written());
+    const Result<PciState> loaded = load_rest(arrival_->loading, arrival_->reader);
     if (!loaded) {
       error = EINVAL;
       log_.state_refused(bytes, loaded.error().message);
@@ -187,13 +197,13 @@ int Adapter::load_written() {
   } catch (const std::bad_alloc&) {
     error = ENOMEM;
   }
-  arrival_.reset();
-  stream_.clear();
-  rates_.count_for_client(1 + bytes / kBytesPerCommand, clock_.now());
+  drop_stream();
+  rates_.count_for_client(1, clock_.now());
   return error;
 }
 
 Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
+  drop_stream();
   state::Reader reader(bytes);
   Loading loading(*this, clock_.now());
   return load_rest(loading, reader);
@@ -245,11 +255,15 @@ tl::expected<std::size_t, int> Adapter::migration_read(std::span<std::byte> out)
 }
 
 int Adapter::migration_write(std::span<const std::byte> data) {
-  const int error =
-      stream_.write(data, state_bytes_max(identity_.limits, config_.budgets, memory_.ram_bytes()));
-  // The end was read, or the state is refused, which the client learns when it stops the load.
-  if (error == 0 && arrival_ != nullptr && !arrival_->has_more) load_next();
-  return error;
+  try {
+    const int error =
+        stream_.write(data, state_bytes_max(identity_.limits, config_.budgets, memory_.ram_bytes()));
+    // The end was read, or the state is refused, which the client learns when it stops the load.
+    if (error == 0 && arrival_ != nullptr && !arrival_->has_more) load_next();
+    return error;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
 }
 
 // Logs all RAM: nobody asks for pages outside `ranges`. Reports convert to larger pages if the client wants

@@ -39,6 +39,12 @@ AdapterConfig with_few_objects() {
   return config;
 }
 
+AdapterConfig slow_adapter() {
+  AdapterConfig config = test::some_adapter();
+  config.budgets.commands_per_s = 10;
+  return config;
+}
+
 class AdapterMigrationTest : public testing::Test {
  protected:
   explicit AdapterMigrationTest(const AdapterConfig& config = test::some_adapter()) : guest_(config) {
@@ -294,6 +300,8 @@ TEST_F(AdapterMigrationBoundTest, NoMoreIsTakenThanTheLargestStateHas) {
 // The adapter that loads has a clock by which each turn is over after one record.
 class AdapterMigrationTurnsTest : public AdapterMigrationTest {
  protected:
+  explicit AdapterMigrationTurnsTest(const AdapterConfig& config = test::some_adapter())
+      : AdapterMigrationTest(config) {}
   void SetUp() override {
     guest_.bring_up();
     for (int i = 0; i < 20; ++i) guest_.create_cq();
@@ -351,6 +359,46 @@ TEST_F(AdapterMigrationTurnsTest, AStateIsLoadedRecordByRecordAndTakenWhenItIsWh
   EXPECT_EQ(turns(), 1);
   EXPECT_EQ(change(*there_, {kStop}), 0);
   EXPECT_EQ(saved(), timeless(stream_));
+}
+
+TEST_F(AdapterMigrationTurnsTest, AStateMayBeCutAnywhere) {
+  const std::span<const std::byte> all(stream_);
+  for (std::size_t cut = 1; cut < all.size(); cut += cut < 600 ? 1 : 97) {
+    ASSERT_EQ(there_->migration_write(all.first(cut)), 0);
+    turns();
+    ASSERT_EQ(there_->migration_write(all.subspan(cut)), 0);
+    turns();
+    ASSERT_EQ(change(*there_, {kStop}), 0) << cut << " bytes";
+    ASSERT_EQ(there_->info().objects.cqs, 20U);
+    there_->unload();
+    ASSERT_EQ(change(*there_, {kResuming}), 0);
+  }
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    ASSERT_EQ(there_->migration_write(all.subspan(at, 1)), 0);
+    turns();
+  }
+  EXPECT_EQ(change(*there_, {kStop}), 0);
+  EXPECT_EQ(saved(), timeless(stream_));
+}
+
+TEST_F(AdapterMigrationTurnsTest, AClientThatLeavesTakesWhatWasLoadedAlong) {
+  for (int count = 0; count < 60; ++count) {
+    ASSERT_EQ(there_->migration_write(stream_), 0);
+    turns(count);
+    there_->disconnected("the test ends it");
+    while (there_->run(clock_.now())) {
+    }
+    EXPECT_EQ(cqs_charged(), 0U);
+    EXPECT_FALSE(there_->is_busy());
+    there_->connected();
+    ASSERT_EQ(change(*there_, {kStop, kResuming}), 0);
+  }
+}
+
+TEST_F(AdapterMigrationTurnsTest, AnAdapterMayEndWithAHalfLoadedState) {
+  ASSERT_EQ(there_->migration_write(stream_), 0);
+  turns(30);
+  there_.reset();
 }
 
 TEST_F(AdapterMigrationTurnsTest, WhatIsNotLoadedYetIsLoadedWhenItStops) {
@@ -444,13 +492,30 @@ TEST_F(AdapterMigrationHostTest, FewOfAHostMoveAtOnce) {
 
 class AdapterMigrationRateTest : public AdapterMigrationTest {
  protected:
-  AdapterMigrationRateTest() : AdapterMigrationTest(slow()) {}
-  static AdapterConfig slow() {
-    AdapterConfig config = test::some_adapter();
-    config.budgets.commands_per_s = 10;
-    return config;
-  }
+  AdapterMigrationRateTest() : AdapterMigrationTest(slow_adapter()) {}
 };
+
+class AdapterMigrationTurnsRateTest : public AdapterMigrationTurnsTest {
+ protected:
+  AdapterMigrationTurnsRateTest() : AdapterMigrationTurnsTest(slow_adapter()) {}
+};
+
+TEST_F(AdapterMigrationTurnsRateTest, TheTimeOfALoadIsChargedWhenItIsOver) {
+  ASSERT_EQ(there_->migration_write(stream_), 0);
+  EXPECT_GT(turns(), 20);
+  EXPECT_EQ(there_->held_until(), Instant{});
+  there_->reset();
+  EXPECT_NE(there_->held_until(), Instant{}) << "although the state was not taken";
+}
+
+TEST_F(AdapterMigrationTurnsRateTest, TheTimeOfASaveIsChargedWhenItIsOver) {
+  ASSERT_EQ(write(*there_, stream_), 0);
+  ASSERT_EQ(change(*there_, {kStopCopy}), 0);
+  EXPECT_GT(turns(), 20);
+  EXPECT_EQ(there_->held_until(), Instant{});
+  ASSERT_EQ(change(*there_, {kStop}), 0);
+  EXPECT_NE(there_->held_until(), Instant{}) << "although nothing was read";
+}
 
 TEST_F(AdapterMigrationRateTest, WhoSavesAgainAndAgainHoldsUpItself) {
   guest_.connect();
@@ -490,6 +555,26 @@ TEST_F(AdapterMigrationRateTest, WhatASaveWroteIsChargedWhenItIsOver) {
     ++rounds;
   }
   EXPECT_LE(rounds, 7) << "20 KB cost as much as two commands";
+}
+
+TEST_F(AdapterMigrationRateTest, WhoseLoadsAreResetAgainAndAgainHoldsUpItself) {
+  guest_.bring_up();
+  for (int i = 0; i < 1000; ++i) {
+    guest_.clock.advance(std::chrono::milliseconds(100));
+    guest_.create_pd();
+  }
+  const Bytes state = guest_.save();
+  ASSERT_GT(state.size(), 20'000U);
+  guest_.adapter().reset();
+  guest_.clock.advance(std::chrono::seconds(10));
+  int rounds = 0;
+  while (rounds < 100 && guest_.adapter().held_until() == Instant{}) {
+    ASSERT_EQ(change({kStop, kResuming}), 0);
+    ASSERT_EQ(guest_.adapter().migration_write(state), 0);
+    guest_.adapter().reset();
+    ++rounds;
+  }
+  EXPECT_LE(rounds, 11) << "20 KB cost as much as two commands";
 }
 
 TEST_F(AdapterMigrationTest, AStateThatWasCutOffDoesNotLookAsIfItEnded) {

@@ -52,7 +52,8 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
   // client, the adapter's life, why its last region or a map was refused, and the log.
   const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, counters, log, rates,
                pci_config, interrupts, rings, engine, doorbells, poller, commands, registers, adapter_state,
-               region, region_defect, map_trouble, work, client, stream, arrival, link_meanwhile] = *this;
+               region, region_defect, map_trouble, work, client, stream, arrival, stream_time,
+               link_meanwhile] = *this;
   write(writer, kIdentityRecord, identity);
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());

@@ -278,8 +278,10 @@ class Harness {
   void leave() {
     replies_.reset();
     client_.reset();
-    for (int i = 0; i < kTurnsMax && server_->seat().fd() >= 0; ++i)
+    for (int i = 0; i < kTurnsMax && server_->seat().fd() >= 0; ++i) {
       server_->seat().on_ready(true, server_->seat().wants_write());
+      guest_.adapter().run(guest_.clock.now());
+    }
     PVRDMA_CHECK(server_->seat().fd() < 0, "a session ends with its client");
     PVRDMA_CHECK(!guest_.port.stopped, "a migration ends with its client");
     PVRDMA_CHECK(guest_.adapter().memory().log_state() == guestmem::LogState::kOff, "so does the log");
@@ -289,6 +291,7 @@ class Harness {
       bool worked = server_->seat().on_ready(true, server_->seat().wants_write());
       while (server_->seat().has_more()) {
         server_->seat().continue_session();
+        guest_.adapter().run(guest_.clock.now());  // the client's messages may wait for it
         worked = true;
       }
       take_replies();

@@ -23,7 +23,7 @@ struct MigrationStream::Held final : Reapable {
   WriteNext write_next;  // empty: the end of the state is written
   std::vector<std::byte> part;
   std::size_t read = 0;     // bytes of it
-  std::uint64_t saved = 0;  // bytes of all parts
+  std::uint64_t taken = 0;  // bytes of all parts
 
   // From realloc(), which moves the pages of large blocks instead of copying them.
   std::byte* written = nullptr;
@@ -51,7 +51,7 @@ bool MigrationStream::begin() {
 void MigrationStream::offer(state::Writer writer, WriteNext write_next) {
   held_->writer = std::move(writer);
   held_->part = held_->writer.take();
-  held_->saved = held_->part.size();
+  held_->taken = held_->part.size();
   held_->write_next = std::move(write_next);
 }
 
@@ -80,12 +80,12 @@ std::size_t MigrationStream::read(std::span<std::byte> out) {
     }
     from.part = from.writer.take();
     from.read = 0;
-    from.saved += from.part.size();
+    from.taken += from.part.size();
   }
 }
 
 std::uint64_t MigrationStream::saved_bytes() const {
-  return held_ != nullptr ? held_->saved : 0;
+  return held_ != nullptr ? held_->taken + held_->writer.untaken() : 0;
 }
 
 int MigrationStream::write(std::span<const std::byte> data, std::uint64_t bytes_max) {

@@ -39,7 +39,6 @@ class Reader {
   // Between two records: the bytes that follow. They replace those that are unread.
   void go_on(std::span<const std::byte> bytes) { left_ = bytes; }
   std::span<const std::byte> unread() const { return left_; }
-  bool has_ended() const { return ended_; }
 
   // Empty if the head was invalid.
   const Head& head() const { return head_; }

@@ -18,12 +18,12 @@ namespace pvrdma::verbs {
 
 class Engine::Loading {
  public:
-  static constexpr const char* kNoMemory = "there is no memory for it";
+  static constexpr const char* kNoMemory = "out of memory";  // as a std::string it takes no memory
 
   // `engine` is borrowed. It is new, or was reset, and it stays without objects until finish(). Deadlines
   // begin at `now`.
   Loading(Engine& engine, Instant now);
-  // What was loaded and is not used is destroyed in the engine's turns.
+  // What was loaded and is not used is destroyed in the engine's next turns, or before its next load.
   ~Loading();
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;

@@ -14,12 +14,20 @@ constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
 
 template <typename Saved>
 std::uint64_t record_bytes(Saved largest) {
-  const std::size_t without = state::Writer().finish().size();
   state::Writer writer;
+  const std::size_t without = writer.untaken();
   writer.begin({});
   describe(writer, largest);
   writer.end();
-  return writer.finish().size() - without;
+  return writer.untaken() - without;
+}
+
+// How many bytes one element adds to the list `list` of a Saved.
+template <typename Saved, typename List>
+std::uint64_t element_bytes(List Saved::*list) {
+  Saved one;
+  (one.*list).resize(1);
+  return record_bytes(one) - record_bytes(Saved{});
 }
 
 // Leaves out the pages that the QP is charged for, but includes the state page, which each of its rings
@@ -39,15 +47,14 @@ SavedQp largest_qp(const Limits& limits) {
 }  // namespace
 
 std::uint64_t saved_bytes_max(const Limits& limits, std::uint64_t pages) {
-  SavedTables tables;
-  tables.contexts.resize(limits.max_context);
-  tables.qpn_generations.resize(limits.max_qp);
-  SavedMrSlots slots;
-  slots.generations.resize(limits.max_mr);
-  slots.free.resize(limits.max_mr);
+  const std::uint64_t tables = record_bytes(SavedTables{}) +
+                               limits.max_context * element_bytes(&SavedTables::contexts) +
+                               limits.max_qp * element_bytes(&SavedTables::qpn_generations);
+  const std::uint64_t slots =
+      record_bytes(SavedMrSlots{}) +
+      limits.max_mr * (element_bytes(&SavedMrSlots::generations) + element_bytes(&SavedMrSlots::free));
   const std::uint64_t bytes =
-      record_bytes(std::move(tables)) + record_bytes(std::move(slots)) +
-      limits.max_pd * record_bytes(SavedPd{}) + limits.max_mr * record_bytes(SavedMr{}) +
+      tables + slots + limits.max_pd * record_bytes(SavedPd{}) + limits.max_mr * record_bytes(SavedMr{}) +
       limits.max_cq * record_bytes(SavedCq{}) + limits.max_srq * record_bytes(SavedSrq{}) +
       limits.max_qp * record_bytes(largest_qp(limits)) + limits.gid_table_length * record_bytes(SavedGid{}) +
       record_bytes(Counters{}) + record_bytes(SavedCounts{});
