@@ -53,7 +53,7 @@ void prefer_peers(std::vector<Relief>& reliefs, const FindExchange& find_exchang
     if (known == exchanged.end()) known = exchanged.emplace(each.adapter, find_exchange(each.adapter)).first;
     each.joins_peers = is_most(known->second, each.to);
   }
-  std::ranges::stable_partition(reliefs, &Relief::joins_peers);
+  std::stable_partition(reliefs.begin(), reliefs.end(), [](const Relief& each) { return each.joins_peers; });
 }
 
 }  // namespace pvrdma::adapters

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 #include <iterator>
 #include <new>
-#include <ranges>
 #include <sys/mman.h>
 #include <utility>
 
@@ -111,12 +110,12 @@ int AddressSpace::unmap(GuestPhys iova, std::uint64_t size) {
                                          [&](const Region& r) { return r.begin < iova.value + size; });
   if (first == last) return ENOENT;
   if (first->begin < iova.value || std::prev(last)->end > iova.value + size) return EINVAL;
-  for (Region& region : std::ranges::subrange(first, last)) {
-    if (region.mapping != nullptr) {
+  for (auto region = first; region != last; ++region) {
+    if (region->mapping != nullptr) {
       --ram_map_count_;
-      ram_bytes_ -= region.end - region.begin;
+      ram_bytes_ -= region->end - region->begin;
     }
-    give_up(region);
+    give_up(*region);
   }
   regions_.erase(first, last);
   changed();

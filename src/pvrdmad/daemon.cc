@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <ranges>
 #include <set>
 #include <utility>
 #include <variant>
@@ -368,7 +367,7 @@ Daemon::~Daemon() {
   }
   // The last one is the ward, whose thread may sleep. The others serve their guests until it has ended, and
   // take back what it could not do in time.
-  for (const auto& rig : rigs_ | std::views::reverse) rig->end_thread();
+  for (auto rig = rigs_.rbegin(); rig != rigs_.rend(); ++rig) (*rig)->end_thread();
   if (keeper_ != nullptr) keeper_->keep_all();
   for (const auto& rig : rigs_) rig->end_serving();
 }

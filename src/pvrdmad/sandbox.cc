@@ -34,13 +34,13 @@ constexpr std::uint64_t kIdMask = 0xffffffff;   // of users and groups
 constexpr std::uint64_t kSocketTypeMask = 0xf;  // the other bits of the type argument are flags
 
 void allow_sockets(Rules& rules) {
-  for (const std::uint64_t family : {AF_INET, AF_INET6}) {
+  for (const auto family : std::initializer_list<std::uint64_t>{AF_INET, AF_INET6}) {
     for (const std::uint64_t type : {SOCK_STREAM, SOCK_DGRAM}) {
       rules.allow_if(SCMP_SYS(socket), {is(0, family), is_masked(1, kSocketTypeMask, type)});
     }
   }
   // NETLINK_ROUTE: resolving host names (which addresses this host has). NETLINK_RDMA: RDMA devices.
-  for (const std::uint64_t protocol : {NETLINK_ROUTE, NETLINK_RDMA}) {
+  for (const auto protocol : std::initializer_list<std::uint64_t>{NETLINK_ROUTE, NETLINK_RDMA}) {
     rules.allow_if(SCMP_SYS(socket), {is(0, AF_NETLINK), is(2, protocol)});
   }
 }

@@ -70,7 +70,8 @@ void allow_threads(Rules& rules) {
   // clone.
   rules.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), {});
   rules.allow_if(SCMP_SYS(tgkill), {is(0, static_cast<std::uint64_t>(::getpid()))});  // abort()
-  for (const std::uint64_t option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_SET_TIMERSLACK}) {
+  for (const auto option :
+       std::initializer_list<std::uint64_t>{PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_SET_TIMERSLACK}) {
     rules.allow_if(SCMP_SYS(prctl), {is(0, option)});
   }
   rules.allow_if(SCMP_SYS(prlimit64), {is(2, 0)});  // reads limits, sets none
@@ -85,7 +86,7 @@ void allow_reading_files(Rules& rules) {
 }
 
 void allow_terminal_questions(Rules& rules) {
-  for (const std::uint64_t request : {FIONREAD, FIONBIO, TCGETS})
+  for (const auto request : std::initializer_list<std::uint64_t>{FIONREAD, FIONBIO, TCGETS})
     rules.allow_if(SCMP_SYS(ioctl), {is(1, request)});
 }
 

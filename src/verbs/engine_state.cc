@@ -54,9 +54,10 @@ bool Engine::Saving::write_once(Save save) {
 bool Engine::Saving::write_part(state::Writer& writer) {
   // Destroyed objects are not saved. Each turn begins a new share.
   const auto& [counters, gids, impl_pointer, party, graveyard, has_dead] = engine_;
+  Impl& impl = *impl_pointer;
   auto& [limits, rules, memory, events, counted, account, contexts, pds, mrs, cqs, srqs, qps, qpn_generations,
          ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, loans, services,
-         completions, requester, responder, datagrams] = *impl_pointer;
+         completions, requester, responder, datagrams] = impl;
 
   // Writes one object of a table.
   const auto write_object = [&](const auto& table, state::RecordKind kind, auto save) {
@@ -71,21 +72,21 @@ bool Engine::Saving::write_part(state::Writer& writer) {
       return write_once([&] {
         write(writer, kTablesRecord,
               SavedTables{.contexts = engine_.contexts(),
-                          .next_pd = pds.next_slot(),
-                          .next_cq = cqs.next_slot(),
-                          .next_srq = srqs.next_slot(),
-                          .next_qp = qps.next_slot(),
-                          .qpn_generations = qpn_generations});
+                          .next_pd = impl.pds.next_slot(),
+                          .next_cq = impl.cqs.next_slot(),
+                          .next_srq = impl.srqs.next_slot(),
+                          .next_qp = impl.qps.next_slot(),
+                          .qpn_generations = impl.qpn_generations});
       });
     case Part::kPds:
       return write_object(pds, kPdRecord, [](std::uint32_t slot, const ProtectionDomain& pd) {
         return SavedPd{.handle = PdHandle(slot), .context = pd.context};
       });
     case Part::kMrSlots:
-      return write_once([&] { write(writer, kMrSlotsRecord, mrs.save_slots()); });
+      return write_once([&] { write(writer, kMrSlotsRecord, impl.mrs.save_slots()); });
     case Part::kMrs:
       return write_slot(mrs.slots_end(), [&](std::uint32_t slot) {
-        std::optional<SavedMr> mr = mrs.save_region(slot);
+        std::optional<SavedMr> mr = impl.mrs.save_region(slot);
         if (mr) write(writer, kMrRecord, *std::move(mr));
         return mr.has_value();
       });
@@ -98,15 +99,15 @@ bool Engine::Saving::write_part(state::Writer& writer) {
       return write_object(qps, kQpRecord, [this](std::uint32_t, QueuePair& qp) { return qp.save(now_); });
     case Part::kGids:
       return write_slot(static_cast<std::uint32_t>(gids.entries().size()), [&](std::uint32_t index) {
-        const GidTable::Entry* const entry = gids.at(index);
+        const GidTable::Entry* const entry = engine_.gids_.at(index);
         if (entry != nullptr)
           write(writer, kGidRecord, SavedGid{.index = index, .gid = entry->gid, .roce = entry->roce});
         return entry != nullptr;
       });
     case Part::kCounters:
-      return write_once([&] { write(writer, kCountersRecord, counters); });
+      return write_once([&] { write(writer, kCountersRecord, engine_.counters_); });
     case Part::kEnd:
-      return write_once([&] { write(writer, kEngineEndRecord, impl_pointer->saved_counts()); });
+      return write_once([&] { write(writer, kEngineEndRecord, impl.saved_counts()); });
   }
   return false;
 }

@@ -87,9 +87,9 @@ void Sibling::forget(const AdapterShare& share) {
   requests.forget(share);
   answers.forget(share);
   const auto named = std::span(named_).first(named_count_);
-  const auto rest =
-      std::ranges::remove_if(named, [&](const Named& each) { return each.engine == share.engine; });
-  named_count_ -= static_cast<std::uint32_t>(rest.size());
+  const auto rest = std::remove_if(named.begin(), named.end(),
+                                   [&](const Named& each) { return each.engine == share.engine; });
+  named_count_ -= static_cast<std::uint32_t>(named.end() - rest);
 }
 
 void Sibling::flush() {
