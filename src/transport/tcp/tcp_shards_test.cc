@@ -270,16 +270,24 @@ TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
   introduce(a, b);
   const HostId to = b.host(0).id();
   constexpr verbs::Qpn kOther{7};
-  const auto send = [&](verbs::Qpn qpn, std::size_t first_bytes, std::size_t count = 1) {
+  struct Datagrams {
+    verbs::Qpn qpn;
+    std::size_t first_bytes;
+    std::size_t count = 1;
+  };
+  // In one turn, so the lane does not come up in between.
+  const auto send = [&](std::initializer_list<Datagrams> all) {
     a.on(1, [&](Host& host) {
-      for (std::size_t bytes = first_bytes; bytes < first_bytes + count; ++bytes) {
-        const Bytes sent = pattern(bytes, 7);
-        const Scattered payload(sent, 3);
-        const verbs::Datagram datagram{.from = endpoint(101, 5),
-                                       .to = endpoint(static_cast<std::uint8_t>(to.value), qpn.value),
-                                       .bytes = static_cast<std::uint32_t>(bytes),
-                                       .roce = RoceVersion::kV2};
-        EXPECT_TRUE(host.send(to, datagram, payload.spans())) << "datagrams to other hosts do not wait";
+      for (const auto& [qpn, first_bytes, count] : all) {
+        for (std::size_t bytes = first_bytes; bytes < first_bytes + count; ++bytes) {
+          const Bytes sent = pattern(bytes, 7);
+          const Scattered payload(sent, 3);
+          const verbs::Datagram datagram{.from = endpoint(101, 5),
+                                         .to = endpoint(static_cast<std::uint8_t>(to.value), qpn.value),
+                                         .bytes = static_cast<std::uint32_t>(bytes),
+                                         .roce = RoceVersion::kV2};
+          EXPECT_TRUE(host.send(to, datagram, payload.spans())) << "datagrams to other hosts do not wait";
+        }
       }
       host.tcp().flush(clock_->now());
     });
@@ -287,8 +295,7 @@ TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
   constexpr std::size_t kMax = HeldDatagrams::kMax;
   constexpr std::size_t kOthersMax = HeldDatagrams::kOthersMax;
   a.on(1, [&](Host& host) { EXPECT_FALSE(host.tcp().is_opening(to)) << "nothing needs it"; });
-  send(kOther, 100, kOthersMax + 2);
-  send(verbs::kGsiQpn, 200, kMax - kOthersMax + 3);
+  send({{kOther, 100, kOthersMax + 2}, {verbs::kGsiQpn, 200, kMax - kOthersMax + 3}});
   const auto arrived = [&] { return b.on(0, [](Host& host) { return host.messages.size(); }); };
   const auto lost = [&] { return a.on(1, [](Host& host) { return host.tcp().errors().datagrams_dropped; }); };
   ASSERT_TRUE(wait({&a, &b}, [&] { return arrived() == kMax; }));
@@ -297,7 +304,7 @@ TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
     for (std::size_t i = 0; i < kMax; ++i)
       EXPECT_EQ(host.messages[i].bytes, pattern(i < kOthersMax ? 100 + i : 200 + i - kOthersMax, 7));
   });
-  send(kOther, 300);
+  send({{kOther, 300}});
   ASSERT_TRUE(wait({&a, &b}, [&] { return arrived() == kMax + 1; }));
 
   // A lane that breaks loses datagrams until it is back, as before.
@@ -305,7 +312,7 @@ TEST_P(TcpShardsTest, TheFirstDatagramsWaitForTheirLane) {
   b.apply();
   ASSERT_TRUE(
       wait({&a, &b}, [&] { return a.on(1, [&](Host& host) { return !host.state(to)->trouble.empty(); }); }));
-  send(verbs::kGsiQpn, 400);
+  send({{verbs::kGsiQpn, 400}});
   EXPECT_EQ(lost(), 6U);
   a.on(1, [&](Host& host) { EXPECT_FALSE(host.tcp().is_opening(to)) << "it has failed"; });
 }
