@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/answers.h"
+#include "api/host_reads.h"
 #include "api/metrics.h"
 #include "api/requests.h"
 #include "api/routes.h"

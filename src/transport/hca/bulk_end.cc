@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "transport/hca/introduction.h"
 
 namespace pvrdma::transport::hca {
 namespace {
