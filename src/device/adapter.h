@@ -121,7 +121,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   // Loads the saved adapter into this one, which must have no driver. The client may have mapped memory and
   // assigned eventfds before. Returns the saved PCI state, which is not applied (pci_state.h). The record
   // must be the stream's last. Refused are another identity, limit or rule, a value out of its range, a
-  // driver in this adapter, and what Engine::load() refuses; the adapter is unchanged then. After a load it
+  // driver in this adapter, and what Engine::Loading refuses; the adapter is unchanged then. After a load it
   // no longer stands by. The link is as the guest last saw it; after resume() the caller sets the real one by
   // set_link().
   Result<PciState> load(state::Reader& reader, Instant now);

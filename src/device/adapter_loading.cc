@@ -54,7 +54,7 @@ Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words word
   Loading loading(*this, now);
   while (loading.read_next(reader)) {
   }
-  return loading.finish(reader, words, now);
+  return loading.finish(reader, words);
 }
 
 bool Adapter::Loading::read_next(state::Reader& reader) {
@@ -121,13 +121,13 @@ void Adapter::Loading::read_part(state::Reader& reader, const state::Reader::Rec
   if (read(reader, record, kind, saved)) part_ = static_cast<Part>(static_cast<std::uint8_t>(part_) + 1);
 }
 
-Result<PciState> Adapter::Loading::finish(state::Reader& reader, DoorbellPoller::Words words, Instant now) {
+Result<PciState> Adapter::Loading::finish(state::Reader& reader, DoorbellPoller::Words words) {
   refuse_if_used(reader);
   if (reader.failed()) return Failure(reader.result().error());
   Adapter& to = adapter_;
   std::optional<SharedRegion> region;
   try {
-    region = restore_rings(reader, now);
+    region = restore_rings(reader);
     check_whole(reader);
     engine_->finish(reader);
   } catch (const std::bad_alloc&) {
@@ -141,7 +141,7 @@ Result<PciState> Adapter::Loading::finish(state::Reader& reader, DoorbellPoller:
   to.interrupts_.restore(interrupts_);
   to.commands_.set_link(driver_.link_up);
   to.poller_.restore(doorbells_, words);
-  to.rates_.restore(rates_, now);
+  to.rates_.restore(rates_, now_);
   to.counters_ = counters_;
   to.region_ = std::move(region);
   to.state_ = driver_.state;
@@ -150,7 +150,7 @@ Result<PciState> Adapter::Loading::finish(state::Reader& reader, DoorbellPoller:
 }
 
 // The driver's region with its rings attached. Empty without a driver.
-std::optional<SharedRegion> Adapter::Loading::restore_rings(state::Reader& reader, Instant now) {
+std::optional<SharedRegion> Adapter::Loading::restore_rings(state::Reader& reader) {
   std::optional<SharedRegion> region;
   if (!has_region(driver_.state)) {
     if (!holds_nothing(rings_)) reader.refuse("events without a driver");
@@ -159,7 +159,7 @@ std::optional<SharedRegion> Adapter::Loading::restore_rings(state::Reader& reade
   region = restore(driver_.region, page_frames_of(adapter_.config_.hardware_version));
   if (!region) {
     reader.refuse("the shared region is invalid");
-  } else if (!adapter_.rings_.restore(rings_, *region, now)) {
+  } else if (!adapter_.rings_.restore(rings_, *region, now_)) {
     reader.refuse("the event rings' values are invalid");
   }
   return region;

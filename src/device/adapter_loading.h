@@ -19,7 +19,7 @@ namespace pvrdma::device {
 
 class Adapter::Loading {
  public:
-  // `adapter` is borrowed. The engine's deadlines begin at `now`.
+  // `adapter` is borrowed. Saved times begin at `now`.
   Loading(Adapter& adapter, Instant now) : adapter_(adapter), now_(now) {}
 
   // Reads the next record. False: the stream has ended, or the state is refused.
@@ -27,7 +27,7 @@ class Adapter::Loading {
 
   // Turns the adapter into the saved one, and returns its PCI state. If the state is refused (also here), the
   // adapter is unchanged. Call it once, when read_next() has returned false.
-  Result<PciState> finish(state::Reader& reader, DoorbellPoller::Words words, Instant now);
+  Result<PciState> finish(state::Reader& reader, DoorbellPoller::Words words);
 
  private:
   // In the order of the stream.
@@ -50,7 +50,7 @@ class Adapter::Loading {
   template <typename Saved>
   void read_part(state::Reader& reader, const state::Reader::Record& record, state::RecordKind kind,
                  Saved& saved);
-  std::optional<SharedRegion> restore_rings(state::Reader& reader, Instant now);
+  std::optional<SharedRegion> restore_rings(state::Reader& reader);
   void check_whole(state::Reader& reader) const;
 
   Adapter& adapter_;

@@ -118,6 +118,7 @@ bool Adapter::is_busy() const {
 
 // A turn of a stopped adapter.
 bool Adapter::run_stopped() {
+  if (!is_busy()) return false;
   const Instant begin = clock_.now();
   try {
     while (is_busy()) {
@@ -214,7 +215,7 @@ Result<PciState> Adapter::load_rest(Loading& loading, state::Reader& reader) {
   while (loading.read_next(reader)) {
   }
   const bool link_here = commands_.link_is_up();
-  Result<PciState> loaded = loading.finish(reader, DoorbellPoller::Words::kSaved, clock_.now());
+  Result<PciState> loaded = loading.finish(reader, DoorbellPoller::Words::kSaved);
   if (loaded && !link_meanwhile_) link_meanwhile_ = link_here;
   return loaded;
 }

@@ -3,24 +3,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <gtest/gtest.h>
-#include <memory>
-#include <vector>
 
-#include "base/log.h"
-#include "device/describe.h"
-#include "device/fake_guest.h"
-#include "support/manual_clock.h"
-#include "support/saved_stream.h"
+#include "device/adapter_migration_fixture.h"
 
 namespace pvrdma::device {
 namespace {
 
 using abi::Command;
 using enum vfio_user::MigrationState;
-using test::FakeGuest;
 using test::kSend;
-using test::ManualClock;
-using Bytes = test::SavedBytes;
 
 AdapterConfig with_few_objects() {
   AdapterConfig config = test::some_adapter();
@@ -38,69 +29,6 @@ AdapterConfig with_few_objects() {
                                 .gid_table_length = 2};
   return config;
 }
-
-AdapterConfig slow_adapter() {
-  AdapterConfig config = test::some_adapter();
-  config.budgets.commands_per_s = 10;
-  return config;
-}
-
-class AdapterMigrationTest : public testing::Test {
- protected:
-  explicit AdapterMigrationTest(const AdapterConfig& config = test::some_adapter()) : guest_(config) {
-    log::set_level(log::Level::kError);
-  }
-  ~AdapterMigrationTest() override { log::set_level(log::Level::kInfo); }
-
-  static int change(Adapter& adapter, std::initializer_list<vfio_user::MigrationState> states) {
-    for (const auto state : states) {
-      if (const auto changed = adapter.set_migration_state(state); changed.error != 0) {
-        EXPECT_FALSE(changed.device_is_lost);
-        return changed.error;
-      }
-    }
-    return 0;
-  }
-  int change(std::initializer_list<vfio_user::MigrationState> states) {
-    return change(guest_.adapter(), states);
-  }
-  Bytes read_all(std::size_t piece = 1000) {
-    Bytes all;
-    Bytes some(piece);
-    while (true) {
-      const auto size = guest_.adapter().migration_read(some);
-      EXPECT_TRUE(size);
-      all.insert(all.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(*size));
-      if (*size < piece) return all;
-    }
-  }
-  // Takes it through RESUMING, all bytes, and STOP.
-  static int bring(Adapter& there, std::span<const std::byte> stream) {
-    if (const int error = change(there, {kResuming}); error != 0) return error;
-    return write(there, stream);
-  }
-  static int write(Adapter& there, std::span<const std::byte> stream) {
-    for (std::size_t at = 0; at < stream.size(); at += 700) {
-      const auto piece = stream.subspan(at, std::min<std::size_t>(700, stream.size() - at));
-      if (const int error = there.migration_write(piece); error != 0) return error;
-    }
-    return change(there, {kStop});
-  }
-  std::uint64_t ignored() { return guest_.adapter().info().device_counters.bad_accesses; }
-  std::uint32_t async_tail() { return guest_.load<abi::RingState>(guest_.async.at[0]).rx.prod_tail; }
-  // The pages of the guest's RAM that were written since the last report.
-  Bytes report() {
-    Bytes bitmap(guest_.ram().size() / 4096 / 8);
-    EXPECT_EQ(guest_.adapter().log_report({FakeGuest::kRamBase, guest_.ram().size()}, 4096, bitmap), 0);
-    return bitmap;
-  }
-  static bool has(const Bytes& bitmap, std::uint64_t address) {
-    const std::uint64_t page = (address - FakeGuest::kRamBase) / 4096;
-    return (std::to_integer<unsigned>(bitmap[page / 8]) >> page % 8 & 1) != 0;
-  }
-
-  FakeGuest guest_;
-};
 
 TEST_F(AdapterMigrationTest, WhileItIsStoppedNothingChanges) {
   guest_.bring_up();
@@ -297,173 +225,6 @@ TEST_F(AdapterMigrationBoundTest, NoMoreIsTakenThanTheLargestStateHas) {
   EXPECT_EQ(change({kStop}), EINVAL);
 }
 
-// The adapter that loads has a clock by which each turn is over after one record.
-class AdapterMigrationTurnsTest : public AdapterMigrationTest {
- protected:
-  explicit AdapterMigrationTurnsTest(const AdapterConfig& config = test::some_adapter())
-      : AdapterMigrationTest(config) {}
-  void SetUp() override {
-    guest_.bring_up();
-    for (int i = 0; i < 20; ++i) guest_.create_cq();
-    ASSERT_EQ(change({kStop, kStopCopy}), 0);
-    stream_ = read_all();
-    there_ = guest_.successor(clock_);
-    there_->connected();
-    ASSERT_EQ(change(*there_, {kStop}), 0);
-    before_ = saved();
-    ASSERT_EQ(change(*there_, {kResuming}), 0);
-  }
-  // How many turns it needs until it is not busy, at most `most`.
-  int turns(int most = 1000) {
-    int count = 0;
-    while (count < most && there_->is_busy()) {
-      EXPECT_EQ(there_->next_deadline(), Instant{});
-      there_->run(clock_.now());
-      ++count;
-    }
-    return count;
-  }
-  // What it would save, without the rates, which depend on the time.
-  Bytes saved() const {
-    state::Writer writer;
-    there_->save(writer, std::nullopt, clock_.now());
-    return timeless(writer.finish());
-  }
-  static Bytes timeless(const Bytes& stream) {
-    std::vector<Bytes> records = test::records_of(stream);
-    std::erase_if(records, [](const Bytes& record) { return test::kind_of(record) == kRatesRecord; });
-    return test::stream_of(records);
-  }
-  std::uint64_t cqs_charged() const {
-    for (const BudgetUse& use : there_->info().budgets) {
-      if (use.budget == Budget::kCqs) return use.use;
-    }
-    return 0;
-  }
-
-  ManualClock clock_{std::chrono::milliseconds(1)};
-  Bytes stream_;
-  Bytes before_;  // the state of an adapter that has loaded nothing
-  std::unique_ptr<Adapter> there_;
-};
-
-TEST_F(AdapterMigrationTurnsTest, AStateIsLoadedRecordByRecordAndTakenWhenItIsWhole) {
-  ASSERT_EQ(there_->migration_write(std::span(stream_).first(stream_.size() - 1)), 0);
-  EXPECT_GT(turns(), 30) << "a turn for each record";
-  EXPECT_EQ(there_->next_deadline(), Instant::never());
-  EXPECT_FALSE(there_->run(clock_.now()));
-  EXPECT_EQ(saved(), before_);
-  EXPECT_EQ(there_->info().objects.cqs, 0U);
-  EXPECT_GT(cqs_charged(), 0U);
-  ASSERT_EQ(there_->migration_write(std::span(stream_).last(1)), 0);
-  EXPECT_EQ(turns(), 1);
-  EXPECT_EQ(change(*there_, {kStop}), 0);
-  EXPECT_EQ(saved(), timeless(stream_));
-}
-
-TEST_F(AdapterMigrationTurnsTest, AStateMayBeCutAnywhere) {
-  const std::span<const std::byte> all(stream_);
-  for (std::size_t cut = 1; cut < all.size(); cut += cut < 600 ? 1 : 97) {
-    ASSERT_EQ(there_->migration_write(all.first(cut)), 0);
-    turns();
-    ASSERT_EQ(there_->migration_write(all.subspan(cut)), 0);
-    turns();
-    ASSERT_EQ(change(*there_, {kStop}), 0) << cut << " bytes";
-    ASSERT_EQ(there_->info().objects.cqs, 20U);
-    there_->unload();
-    ASSERT_EQ(change(*there_, {kResuming}), 0);
-  }
-  for (std::size_t at = 0; at < all.size(); ++at) {
-    ASSERT_EQ(there_->migration_write(all.subspan(at, 1)), 0);
-    turns();
-  }
-  EXPECT_EQ(change(*there_, {kStop}), 0);
-  EXPECT_EQ(saved(), timeless(stream_));
-}
-
-TEST_F(AdapterMigrationTurnsTest, AClientThatLeavesTakesWhatWasLoadedAlong) {
-  for (int count = 0; count < 60; ++count) {
-    ASSERT_EQ(there_->migration_write(stream_), 0);
-    turns(count);
-    there_->disconnected("the test ends it");
-    while (there_->run(clock_.now())) {
-    }
-    EXPECT_EQ(cqs_charged(), 0U);
-    EXPECT_FALSE(there_->is_busy());
-    there_->connected();
-    ASSERT_EQ(change(*there_, {kStop, kResuming}), 0);
-  }
-}
-
-TEST_F(AdapterMigrationTurnsTest, AnAdapterMayEndWithAHalfLoadedState) {
-  ASSERT_EQ(there_->migration_write(stream_), 0);
-  turns(30);
-  there_.reset();
-}
-
-TEST_F(AdapterMigrationTurnsTest, WhatIsNotLoadedYetIsLoadedWhenItStops) {
-  ASSERT_EQ(there_->migration_write(stream_), 0);
-  EXPECT_EQ(turns(10), 10);
-  EXPECT_EQ(change(*there_, {kStop}), 0);
-  EXPECT_EQ(saved(), timeless(stream_));
-}
-
-TEST_F(AdapterMigrationTurnsTest, MemoryMayChangeMeanwhile) {
-  ASSERT_EQ(there_->migration_write(stream_), 0);
-  turns(20);
-  there_->dma_unmap_all();
-  turns();
-  EXPECT_EQ(change(*there_, {kStop}), 0);
-  EXPECT_EQ(saved(), timeless(stream_));
-}
-
-TEST_F(AdapterMigrationTurnsTest, AResetDropsWhatWasLoaded) {
-  ASSERT_EQ(there_->migration_write(stream_), 0);
-  turns(30);
-  EXPECT_GT(cqs_charged(), 0U);
-  there_->reset();
-  while (there_->run(clock_.now())) {
-  }
-  EXPECT_EQ(cqs_charged(), 0U);
-  EXPECT_FALSE(there_->is_busy());
-  ASSERT_EQ(bring(*there_, stream_), EINVAL) << "the reset has let it run";
-  ASSERT_EQ(change(*there_, {kStop}), 0);
-  ASSERT_EQ(bring(*there_, stream_), 0);
-  EXPECT_EQ(there_->info().objects.cqs, 20U);
-}
-
-TEST_F(AdapterMigrationTurnsTest, WhatComesAfterARefusalIsDroppedAndTheReasonIsKept) {
-  Bytes damaged = stream_;
-  damaged[damaged.size() / 2] ^= std::byte{1};
-  damaged.insert(damaged.end(), stream_.begin(), stream_.end());
-  ASSERT_EQ(there_->migration_write(damaged), 0);
-  turns();
-  ASSERT_EQ(there_->migration_write(stream_), 0);
-  EXPECT_FALSE(there_->is_busy());
-  EXPECT_EQ(change(*there_, {kStop}), EINVAL);
-  EXPECT_EQ(write(*there_, stream_), 0);
-  EXPECT_EQ(saved(), timeless(stream_));
-}
-
-TEST_F(AdapterMigrationTurnsTest, BytesAfterTheEndAreRefused) {
-  ASSERT_EQ(there_->migration_write(stream_), 0);
-  turns();
-  ASSERT_EQ(there_->migration_write(std::span(stream_).first(1)), 0);
-  EXPECT_EQ(change(*there_, {kStop}), EINVAL);
-}
-
-// The one that was loaded now saves.
-TEST_F(AdapterMigrationTurnsTest, AStateIsSavedRecordByRecord) {
-  ASSERT_EQ(write(*there_, stream_), 0);
-  ASSERT_EQ(change(*there_, {kStopCopy}), 0);
-  EXPECT_GT(turns(), 20);
-  Bytes all(stream_.size() + 1);
-  const auto size = there_->migration_read(all);
-  ASSERT_EQ(size, stream_.size());
-  all.resize(*size);
-  EXPECT_EQ(timeless(all), timeless(stream_));
-}
-
 struct SomeHost {
   verbs::HostAccount account{TotalBudgets{}};
 };
@@ -494,28 +255,6 @@ class AdapterMigrationRateTest : public AdapterMigrationTest {
  protected:
   AdapterMigrationRateTest() : AdapterMigrationTest(slow_adapter()) {}
 };
-
-class AdapterMigrationTurnsRateTest : public AdapterMigrationTurnsTest {
- protected:
-  AdapterMigrationTurnsRateTest() : AdapterMigrationTurnsTest(slow_adapter()) {}
-};
-
-TEST_F(AdapterMigrationTurnsRateTest, TheTimeOfALoadIsChargedWhenItIsOver) {
-  ASSERT_EQ(there_->migration_write(stream_), 0);
-  EXPECT_GT(turns(), 20);
-  EXPECT_EQ(there_->held_until(), Instant{});
-  there_->reset();
-  EXPECT_NE(there_->held_until(), Instant{}) << "although the state was not taken";
-}
-
-TEST_F(AdapterMigrationTurnsRateTest, TheTimeOfASaveIsChargedWhenItIsOver) {
-  ASSERT_EQ(write(*there_, stream_), 0);
-  ASSERT_EQ(change(*there_, {kStopCopy}), 0);
-  EXPECT_GT(turns(), 20);
-  EXPECT_EQ(there_->held_until(), Instant{});
-  ASSERT_EQ(change(*there_, {kStop}), 0);
-  EXPECT_NE(there_->held_until(), Instant{}) << "although nothing was read";
-}
 
 TEST_F(AdapterMigrationRateTest, WhoSavesAgainAndAgainHoldsUpItself) {
   guest_.connect();

@@ -125,13 +125,8 @@ class Engine {
   class Saving;  // the same, record by record (engine_saving.h)
   // Like save(), but as if the engine had no objects and no GIDs.
   void save_without_objects(state::Writer& writer) const;
-  // Turns a new engine, or one after reset(), into the saved one, and binds its GIDs. Afterwards `reader`
-  // stands behind the engine's last record. Fails if a value is out of its range, a budget is used up or
-  // another adapter has one of the GIDs; the engine is then unchanged, and the reader holds the reason.
-  // Nothing is sent before the next turn. Unanswered requests go out again when their time limits end, or at
-  // once on on_path_restored().
-  Result<> load(state::Reader& reader, Instant now);
-  class Loading;  // the same, record by record (engine_loading.h)
+  // Loads a saved engine, record by record (engine_loading.h).
+  class Loading;
 
   // --- Commands. Each command takes effect completely or not at all. ---
 

@@ -29,14 +29,6 @@ constexpr bool is_once(state::RecordKind kind) {
 
 }  // namespace
 
-Result<> Engine::load(state::Reader& reader, Instant now) {
-  Loading loading(*this, now);
-  while (loading.read_next(reader)) {
-  }
-  loading.finish(reader);
-  return reader.result();
-}
-
 Engine::Loading::Loading(Engine& engine, Instant now) : engine_(engine), now_(now) {
   const ObjectCounts before = engine.object_counts();
   PVRDMA_CHECK(before.contexts + before.pds == 0, "only an empty engine loads");

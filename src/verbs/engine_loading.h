@@ -36,8 +36,10 @@ class Engine::Loading {
   bool is_empty() const;
   std::vector<UarIndex> contexts() const;
 
-  // Binds the GIDs and turns the engine into the saved one. If the state is refused (also here), the engine
-  // is unchanged.
+  // Binds the GIDs and turns the engine into the saved one. The state is refused if a value is out of its
+  // range, a budget is used up, or another adapter has one of the GIDs; the engine is then unchanged, and the
+  // reader has the reason. Nothing is sent before the next turn. Unanswered requests go out again when their
+  // time limits end, or at once on on_path_restored().
   void finish(state::Reader& reader);
 
  private:

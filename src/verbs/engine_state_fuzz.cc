@@ -13,6 +13,7 @@
 #include "state/reader.h"
 #include "state/writer.h"
 #include "support/guest_memory.h"
+#include "support/load_engine.h"
 #include "support/saved_stream.h"
 #include "verbs/engine.h"
 #include "verbs/print_state.h"
@@ -75,7 +76,7 @@ struct Host {
 
   bool load(const Bytes& stream) {
     state::Reader reader(stream);
-    return engine.load(reader, kNow).has_value();
+    return test::load_engine(engine, reader, kNow).has_value();
   }
   Bytes save() const {
     state::Writer writer;

@@ -2,6 +2,7 @@
 // invalid state is refused as a whole.
 #include "state/reader.h"
 #include "state/writer.h"
+#include "support/load_engine.h"
 #include "support/saved_stream.h"
 #include "verbs/connected_qp_fixture.h"
 #include "verbs/describe.h"
@@ -54,7 +55,7 @@ struct Successor {
 
   std::string load(const Bytes& stream, Instant now) {
     state::Reader reader(stream);
-    const Result<> loaded = engine.load(reader, now);
+    const Result<> loaded = test::load_engine(engine, reader, now);
     return loaded ? "" : loaded.error().message;
   }
   bool is_empty() const {
@@ -284,7 +285,7 @@ TEST_F(EngineState, PagesNeedNotBeMappedYet) {
   Successor b(a);
   Engine engine(Limits{}, Rules{}, nothing, b.events, b.wire, b.account);
   state::Reader reader(stream);
-  EXPECT_TRUE(engine.load(reader, a.now));
+  EXPECT_TRUE(test::load_engine(engine, reader, a.now));
 }
 
 // --- Refusals ---
@@ -298,7 +299,7 @@ TEST_F(EngineState, CutOffAnywhereItIsRefusedAndNothingIsLeft) {
     const Bytes part(stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(at));
     state::Reader reader(part);
     // A stream that ends behind the engine's last record is complete.
-    if (b.engine.load(reader, a.now)) break;
+    if (test::load_engine(b.engine, reader, a.now)) break;
     ASSERT_TRUE(b.is_empty()) << at;
   }
   EXPECT_GT(at, stream.size() - 40);
