@@ -158,10 +158,11 @@ Result<void> Source::check_pages_fit(std::uint64_t bytes, std::uint64_t bytes_pe
   if (bytes_per_s == 0) return {};
   const auto max_pause_ms = std::chrono::duration_cast<milliseconds>(wish_.max_pause).count();
   if (bytes / (bytes_per_s / 1000 + 1) <= static_cast<std::uint64_t>(max_pause_ms)) return {};
-  return fail(E2BIG,
-              fmt::format("peers of VM {} have written {} MiB of its memory in the meantime: at {} MB/s this "
-                          "is too much for a pause of {} ms: allow a longer one with --max-pause",
-                          motion_.vm, bytes >> 20, bytes_per_s / 1'000'000, max_pause_ms));
+  return fail(
+      E2BIG,
+      fmt::format("peers of VM {} have written {} MiB of its memory in the meantime: at {:.1f} MB/s this "
+                  "is too much for a pause of {} ms: allow a longer one with --max-pause",
+                  motion_.vm, bytes >> 20, static_cast<double>(bytes_per_s) / 1e6, max_pause_ms));
 }
 
 MotionProgress Source::in_pause() const {

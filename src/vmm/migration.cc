@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <fmt/core.h>
 #include <thread>
 #include <utility>
@@ -14,6 +15,19 @@ constexpr Duration kPollInterval = std::chrono::milliseconds(1);
 std::uint64_t number_of(const Json& object, const char* member) {
   const auto found = object.find(member);
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+// In bytes per second. QEMU measures 100 ms at a time.
+std::uint64_t last_speed(const Json& ram) {
+  const auto mbps = ram.find("mbps");
+  if (mbps == ram.end() || !mbps->is_number()) return 0;
+  return static_cast<std::uint64_t>(std::clamp(mbps->get<double>(), 0.0, 1e7) * 125'000);
+}
+
+std::uint64_t mean_speed(const Json& migration, const Json& ram) {
+  constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 53;
+  const std::uint64_t passed_ms = number_of(migration, "total-time");
+  return passed_ms == 0 ? 0 : std::min(number_of(ram, "transferred"), kBytesMax) * 1000 / passed_ms;
 }
 
 }  // namespace
@@ -50,8 +64,7 @@ Result<MigrationStatus> migration_status(Monitor& monitor) {
   if (const auto ram = answer->find("ram"); ram != answer->end() && ram->is_object()) {
     found.ram_bytes = number_of(*ram, "total");
     found.remaining_bytes = number_of(*ram, "remaining");
-    if (const auto mbps = ram->find("mbps"); mbps != ram->end() && mbps->is_number())
-      found.bytes_per_s = static_cast<std::uint64_t>(std::clamp(mbps->get<double>(), 0.0, 1e7) * 125'000);
+    found.bytes_per_s = std::max(last_speed(*ram), mean_speed(*answer, *ram));
   }
   return found;
 }

@@ -26,7 +26,9 @@ struct MigrationStatus {
   std::string why;  // why it failed, in QEMU's words
   std::uint64_t ram_bytes = 0;  // of the guest, as far as QEMU reports it
   std::uint64_t remaining_bytes = 0;
-  std::uint64_t bytes_per_s = 0;  // the last measurement; 0: not measured yet
+  // The speed of the stream: the last measurement, or the mean if that is higher (a stream that had little to
+  // send in the last 100 ms is not slow). 0: not measured yet.
+  std::uint64_t bytes_per_s = 0;
 };
 Result<MigrationStatus> migration_status(Monitor& monitor);
 

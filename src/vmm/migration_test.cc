@@ -1,6 +1,7 @@
 #include "vmm/migration.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <vector>
@@ -54,6 +55,22 @@ TEST(MigrationTest, TheStatusIsNoneWithoutOne) {
   EXPECT_EQ(failed.value().why, "no room");
   EXPECT_EQ(failed.value().ram_bytes, 0);
   EXPECT_EQ(migration_status(Qemu(always({{"status", 7}})).monitor()).error().code, EPROTO);
+}
+
+TEST(MigrationTest, AStreamThatHadLittleToSendIsNotSlow) {
+  const auto speed = [](const Json& mbps, const Json& transferred, const Json& ms) {
+    return migration_status(Qemu(always({{"status", "pre-switchover"},
+                                         {"total-time", ms},
+                                         {"ram", {{"mbps", mbps}, {"transferred", transferred}}}}))
+                                .monitor())
+        .value()
+        .bytes_per_s;
+  };
+  EXPECT_EQ(speed(800.0, 40'000'000, 2000), 100'000'000) << "the last measurement";
+  EXPECT_EQ(speed(0.5, 40'000'000, 2000), 20'000'000) << "the mean";
+  EXPECT_EQ(speed(0, 40'000'000, 0), 0) << "nothing is measured yet";
+  EXPECT_EQ(speed(-1, "many", "long"), 0);
+  EXPECT_EQ(speed(1e300, ~std::uint64_t{0}, 1), (std::uint64_t{1} << 53) * 1000) << "bounded";
 }
 
 TEST(MigrationTest, ACancelledOneIsWaitedFor) {
