@@ -23,8 +23,7 @@ Membership::Membership(const control::ClusterConfig& config, std::string version
     : host_name_(config.host_name),
       clock_(clock),
       presence_(config, std::move(version), shards.total(), std::move(instance)),
-      feed_(config.host_name, config.socket_folder,
-            VmShards(config.host_name, shards, links, control::why_no_hca(config).empty()), loops, apply) {
+      feed_(config.host_name, config.socket_folder, VmShards(config.host_name, shards, links), loops, apply) {
   for (std::uint16_t i = 0; i < shards.total(); ++i) {
     const transport::ShardNumber shard(i);
     shards_.emplace_back(news_, shard, shards.is_ward(shard));

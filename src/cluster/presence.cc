@@ -91,6 +91,7 @@ void Presence::publish_host(control::Plane& plane) {
   live.vmnics = discovered_->vmnics;
   live.rdma_devices = discovered_->rdma_devices;
   live.shards = shards_;
+  live.hca_shards = shards_;
   plane.set_live(control::live_host_key(config_.host_name), control::live_host_value(live), {},
                  last_life(*plane.inventory(), live));
 }

@@ -133,6 +133,11 @@ transport::HostId HostIds::of(const std::string& host, transport::ShardNumber sh
   return entry->second;
 }
 
+bool serves_other_shards(const control::Inventory& inventory, const std::string& host) {
+  const auto live = inventory.live_hosts.find(host);
+  return live != inventory.live_hosts.end() && live->second.hca_shards.has_value();
+}
+
 ShardView compute_view(const control::Inventory& inventory, const std::string& host,
                        const std::string& socket_folder, HostIds& ids, const FindOwner& find) {
   if (!inventory.live_hosts.contains(host)) {  // its lease has lapsed, or its record is not there yet
@@ -168,14 +173,14 @@ ShardView compute_view(const control::Inventory& inventory, const std::string& h
       if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort, shard});
       if (!choice.hca) continue;
       fabric::RemoteHost& there = view.fabric.hosts.back();
-      if (i > 0) {
+      if (i > 0 && !serves_other_shards(inventory, name)) {
         there.reason = kOtherShardReason;
         continue;
       }
       there.path = fabric::PathKind::kHca;
       there.hca_switches = choice.hca->switches;
       view.hca.device = choice.hca->device;  // the same for all
-      view.hca.peers.push_back({id, name});
+      view.hca.peers.push_back({id, name, shard});
     }
   }
   view.fabric.reserved = reserved_by(inventory);

@@ -47,11 +47,15 @@ struct ShardView {
   friend bool operator==(const ShardView&, const ShardView&) = default;
 };
 
-// Why messages of another shard than the first go by TCP although both hosts use their HCAs.
-inline constexpr std::string_view kOtherShardReason = "the HCA serves the first shard of each host only";
+// Why messages to or from another shard than the first go by TCP although both hosts use their HCAs.
+inline constexpr std::string_view kOtherShardReason =
+    "that host runs an older release, whose HCA serves the first shard of a host only";
 
 // The sockets of the VMs are files of the socket folder: a VM's name and this suffix.
 inline constexpr std::string_view kSocketSuffix = ".sock";
+
+// Whether the HCA of that host serves other shards than the first.
+bool serves_other_shards(const control::Inventory& inventory, const std::string& host);
 
 // The view of `host`, as if one shard served all its adapters (vm_shards.h). The host counts as alive
 // whatever the inventory says. Equal inventories give equal views if `find` gives equal owners of sockets.

@@ -227,7 +227,21 @@ TEST_F(ShardViewTest, GoesThroughTheHcasOfBothHosts) {
   EXPECT_EQ(seen.tcp.peers.size(), 2U) << "introductions go by tcp, and all else while hca is not up";
   EXPECT_EQ(seen.hca.device, "mlx5_of_esx-01");
   EXPECT_EQ(seen.hca.tagged, fabric::to_gid(IpAddress::parse("10.0.0.1").value()));
-  EXPECT_EQ(seen.hca.peers, (std::vector<transport::HcaPeer>{{ids_.of("esx-02"), "esx-02"}}));
+  const transport::HcaPeer first{ids_.of("esx-02"), "esx-02"};
+  EXPECT_EQ(seen.hca.peers, std::vector{first});
+  inventory_.live_hosts.at("esx-02").shards = 2;
+  const transport::HostId second = ids_.of("esx-02", transport::ShardNumber(1));
+  const ShardView with_older = view();
+  const auto there = std::ranges::find(with_older.fabric.hosts, second, &fabric::RemoteHost::id);
+  EXPECT_EQ(there->path, fabric::PathKind::kTcp);
+  EXPECT_EQ(there->reason, kOtherShardReason);
+  EXPECT_EQ(with_older.hca.peers, std::vector{first});
+  inventory_.live_hosts.at("esx-02").hca_shards = 2;
+  const ShardView with_newer = view();
+  EXPECT_EQ(std::ranges::find(with_newer.fabric.hosts, second, &fabric::RemoteHost::id)->path,
+            fabric::PathKind::kHca);
+  EXPECT_EQ(with_newer.hca.peers,
+            (std::vector{first, transport::HcaPeer{second, "esx-02", transport::ShardNumber(1)}}));
 }
 
 TEST_F(ShardViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {

@@ -46,7 +46,7 @@ class ViewFeedTest : public testing::Test {
   std::vector<ShardView> views_;  // used by the shard
   ViewFeed feed_{"esx-01",
                  "/run/pvrdma",
-                 VmShards("esx-01", {.ordinary = 1}, {}, true),
+                 VmShards("esx-01", {.ordinary = 1}, {}),
                  {loop_.get()},
                  [this](transport::ShardNumber /*shard*/, const ShardView& view) { views_.push_back(view); }};
   std::thread shard_{[this] { loop_->run(); }};
@@ -76,7 +76,7 @@ TEST_F(ViewFeedTest, SendsNoEqualView) {
 TEST_F(ViewFeedTest, EachShardGetsItsViewWhenThatChanges) {
   std::map<std::uint16_t, std::vector<ShardView>> views;
   ViewFeed feed(
-      "esx-01", "/run/pvrdma", VmShards("esx-01", {.ordinary = 2}, {}, true), {loop_.get(), loop_.get()},
+      "esx-01", "/run/pvrdma", VmShards("esx-01", {.ordinary = 2}, {}), {loop_.get(), loop_.get()},
       [&views](transport::ShardNumber shard, const ShardView& view) { views[shard.value].push_back(view); });
   const auto say = [&] {
     feed.set_inventory(std::make_shared<const control::Inventory>(inventory_), now_);
@@ -102,7 +102,7 @@ TEST_F(ViewFeedTest, EachShardGetsItsViewWhenThatChanges) {
 TEST_F(ViewFeedTest, BothShardsLearnThatAVmWasMoved) {
   std::map<std::uint16_t, std::vector<ShardView>> views;
   ViewFeed feed(
-      "esx-01", "/run/pvrdma", VmShards("esx-01", {.ordinary = 2}, {}, true), {loop_.get(), loop_.get()},
+      "esx-01", "/run/pvrdma", VmShards("esx-01", {.ordinary = 2}, {}), {loop_.get(), loop_.get()},
       [&views](transport::ShardNumber shard, const ShardView& view) { views[shard.value].push_back(view); });
   for (auto& [name, live] : inventory_.live_hosts) live.shards = 1;
   EXPECT_FALSE(feed.has("VM-01"));

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "control/model/rules.h"
 
 namespace pvrdma::cluster {
 
@@ -50,7 +49,9 @@ void VmShards::confine(ShardView& view, const control::Inventory& inventory) {
     const auto live = inventory.live_hosts.find(name);
     return live != inventory.live_hosts.end() && !live->second.shards;
   };
-  view.hca = {};
+  std::erase_if(view.hca.peers, [&inventory](const transport::HcaPeer& peer) {
+    return !serves_other_shards(inventory, peer.name);
+  });
   std::erase_if(view.tcp.peers, [&](const transport::TcpPeer& peer) { return is_older(peer.name); });
   for (fabric::RemoteHost& host : view.fabric.hosts) {
     if (host.path == fabric::PathKind::kNone) continue;
@@ -58,11 +59,11 @@ void VmShards::confine(ShardView& view, const control::Inventory& inventory) {
       host.path = fabric::PathKind::kNone;
       host.reason = fmt::format("host {} runs an older release, which reaches the first shard of a host only",
                                 host.name);
-    } else if (host.path == fabric::PathKind::kHca) {
+    } else if (host.path == fabric::PathKind::kHca && !serves_other_shards(inventory, host.name)) {
       host.path = fabric::PathKind::kTcp;
       host.reason = kOtherShardReason;
     }
-    host.hca_switches.clear();
+    if (host.path != fabric::PathKind::kHca) host.hca_switches.clear();
   }
 }
 
@@ -84,10 +85,6 @@ void VmShards::place(const ShardView& whole, const control::Inventory& inventory
 }
 
 std::string VmShards::why_first(const control::Inventory& inventory) const {
-  std::string why_none;
-  const control::RdmaDevice* const hca = uses_hca_ ? control::hca_of(inventory, host_, why_none) : nullptr;
-  if (hca != nullptr)
-    return fmt::format("this host uses the HCA {}, which serves the first one only", hca->name);
   for (const auto& [name, live] : inventory.live_hosts) {
     if (name != host_ && !live.shards)
       return fmt::format("host {} runs release {}, which knows of one only", name, live.version);

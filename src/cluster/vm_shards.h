@@ -2,9 +2,9 @@
 //
 // A VM comes to the shard with the fewest VMs, and stays there. If it leaves the host and comes back, it
 // comes to the same shard, where its last adapter may still have a client. Some VMs have to be on the first
-// shard, which has the links to native endpoints and the HCA, and which is the only one that older daemons
-// know of. If that becomes so while a VM is on, it is moved when it is off. An operator or the daemon may
-// move a VM to another shard, and it stays there then. It comes to the ward in no other way.
+// shard, which has the links to native endpoints, and which is the only one that older daemons know of. If
+// that becomes so while a VM is on, it is moved when it is off. An operator or the daemon may move a VM to
+// another shard, and it stays there then. It comes to the ward in no other way.
 //
 // Thread: one.
 #pragma once
@@ -34,10 +34,9 @@ struct ShardCount {
 
 class VmShards {
  public:
-  // `host` is this host's name. `links`: its links to native endpoints. `uses_hca`: an HCA is used if there
-  // is one.
-  VmShards(std::string host, ShardCount shards, std::vector<control::RoceConfig> links, bool uses_hca)
-      : host_(std::move(host)), count_(shards), links_(std::move(links)), uses_hca_(uses_hca) {}
+  // `host` is this host's name. `links`: its links to native endpoints.
+  VmShards(std::string host, ShardCount shards, std::vector<control::RoceConfig> links)
+      : host_(std::move(host)), count_(shards), links_(std::move(links)) {}
 
   // Whether an adapter of this host has that VM's VMM. The store may say so later, or lose it with a lease.
   void set_on(const std::string& vm, bool on);
@@ -67,7 +66,6 @@ class VmShards {
   const std::string host_;
   const ShardCount count_;
   const std::vector<control::RoceConfig> links_;
-  const bool uses_hca_;
   std::map<std::string, std::uint16_t> shards_;  // by VM of the cluster that is or was here
   std::set<std::string> on_;                     // VMs
   std::set<std::string> linked_;                 // VMs whose segment has a link, as of the last views

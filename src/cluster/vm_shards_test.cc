@@ -16,6 +16,7 @@ namespace edits = control::edits;
 using testing::_;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 // esx-01 with VM-01, VM-11, VM-12 and VM-13. Every host knows of shards.
 class VmShardsTest : public testing::Test {
@@ -39,7 +40,7 @@ class VmShardsTest : public testing::Test {
   control::Inventory inventory_ = three_hosts();
   HostIds ids_;
   std::optional<VmShards> shards_{std::in_place, "esx-01", ShardCount{.ordinary = 2},
-                                  std::vector<control::RoceConfig>{{.dvs = "dvs1", .vlan = 9}}, true};
+                                  std::vector<control::RoceConfig>{{.dvs = "dvs1", .vlan = 9}}};
   std::vector<ShardView> views_;
 };
 
@@ -83,7 +84,7 @@ TEST_F(VmShardsTest, AVmThatWasMovedStaysWhereItIs) {
 }
 
 TEST_F(VmShardsTest, OneShardServesAll) {
-  VmShards one("esx-01", {.ordinary = 1}, {}, true);
+  VmShards one("esx-01", {.ordinary = 1}, {});
   const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
   EXPECT_THAT(one.divide(whole, inventory_), ElementsAre(whole));
 }
@@ -156,7 +157,7 @@ class WithAWard : public VmShardsTest {
  protected:
   explicit WithAWard(std::uint16_t ordinary = 2) : ward_(ordinary) {
     shards_.emplace("esx-01", ShardCount{.ordinary = ordinary, .has_ward = true},
-                    std::vector<control::RoceConfig>{{.dvs = "dvs1", .vlan = 9}}, true);
+                    std::vector<control::RoceConfig>{{.dvs = "dvs1", .vlan = 9}});
   }
 
   const std::uint16_t ward_;
@@ -228,28 +229,32 @@ void add_hca(control::Inventory& inventory, const std::string& host) {
   must(edits::set_uplink(inventory, "dvs1", host, "uplink1", "vmnic0"));
 }
 
-TEST_F(VmShardsTest, AnHcaServesTheFirstShard) {
-  add_hca(inventory_, "esx-01");
-  EXPECT_THAT(divide(), ElementsAre(ElementsAre("VM-01", "VM-11", "VM-12", "VM-13"), IsEmpty()));
-  EXPECT_EQ(shards_->check("VM-01", 1).error().message,
-            "VM VM-01 has to be on the first shard, as all VMs of this host: this host uses the HCA vmrdma0, "
-            "which serves the first one only");
-  VmShards without("esx-01", {.ordinary = 2}, {}, false);
-  const ShardView whole = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_);
-  EXPECT_EQ(without.divide(whole, inventory_).at(1).adapters.size(), 2U);
+fabric::PathKind path_to_other(const ShardView& view) {
+  return view.fabric.hosts.at(0).path;
 }
 
-TEST_F(VmShardsTest, AnotherShardUsesTcpWhereTheFirstUsesTheHca) {
+TEST_F(VmShardsTest, AnHcaServesEachShard) {
   add_hca(inventory_, "esx-01");
   add_hca(inventory_, "esx-02");
-  divide();
-  const auto path = [](const ShardView& view) { return view.fabric.hosts.at(0).path; };
+  inventory_.live_hosts.at("esx-02").hca_shards = 1;
+  EXPECT_THAT(divide(), ElementsAre(SizeIs(2), SizeIs(2)));
   ASSERT_EQ(views_.at(0).fabric.hosts.at(0).name, "esx-02");
-  EXPECT_EQ(path(views_.at(0)), fabric::PathKind::kHca);
+  for (const ShardView& view : views_) EXPECT_EQ(path_to_other(view), fabric::PathKind::kHca);
+  EXPECT_FALSE(views_.at(0).hca.peers.empty());
+  EXPECT_EQ(views_.at(1).hca, views_.at(0).hca);
+  EXPECT_EQ(views_.at(1).fabric, views_.at(0).fabric);
+}
+
+TEST_F(VmShardsTest, TheHcaOfAnOlderReleaseServesTheFirstShard) {
+  add_hca(inventory_, "esx-01");
+  add_hca(inventory_, "esx-02");
+  EXPECT_THAT(divide(), ElementsAre(SizeIs(2), SizeIs(2)));
+  EXPECT_EQ(path_to_other(views_.at(0)), fabric::PathKind::kHca);
   EXPECT_EQ(views_.at(0).hca.peers.size(), 1U);
-  EXPECT_EQ(path(views_.at(1)), fabric::PathKind::kTcp);
+  EXPECT_EQ(path_to_other(views_.at(1)), fabric::PathKind::kTcp);
   EXPECT_EQ(views_.at(1).fabric.hosts.at(0).reason, kOtherShardReason);
-  EXPECT_EQ(views_.at(1).hca, transport::HcaSettings{});
+  EXPECT_TRUE(views_.at(1).fabric.hosts.at(0).hca_switches.empty());
+  EXPECT_TRUE(views_.at(1).hca.peers.empty());
   EXPECT_EQ(views_.at(1).tcp, views_.at(0).tcp);
 }
 

@@ -21,11 +21,12 @@ class Transports {
     return by_kind_[static_cast<std::size_t>(kind)];
   }
 
-  // The transport for messages to the host if the path is of that kind: kHca while it is up, otherwise kTcp.
-  // Null: this host has no such transport.
+  // The transport for messages to the host if the path is of that kind: kHca while it is up, otherwise kTcp
+  // until it is. Null: this host has no such transport.
   transport::Transport* way_to(transport::HostId host, transport::PathKind kind) const {
     transport::Transport* const wanted = find(kind);
     if (kind != transport::PathKind::kHca || (wanted != nullptr && wanted->is_up(host))) return wanted;
+    if (wanted != nullptr) wanted->prepare(host);
     transport::Transport* const tcp = find(transport::PathKind::kTcp);
     return tcp != nullptr ? tcp : wanted;
   }

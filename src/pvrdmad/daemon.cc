@@ -13,7 +13,6 @@
 #include "control/model/edits.h"
 #include "control/store/store.h"
 #include "pvrdmad/sandbox.h"
-#include "transport/hca/rdma.h"
 #include "transport/tcp/passed_lane.h"
 #include "transport/tcp/stream.h"
 #include "vmm/vmm_folder.h"
@@ -230,24 +229,26 @@ void Daemon::make_hca(const std::optional<control::ClusterConfig>& config) {
   if (!config) return;
   introducer_ = std::make_unique<transport::hca::CallIntroducer>(*host_calls_);
   hca_worker_ = std::make_unique<transport::hca::WorkerThread>();
-  first().make_hca({.open = transport::hca::open_rdma,
-                    .introducer = *introducer_,
-                    .worker = *hca_worker_,
-                    .may_ask = [tcp = first().tcp()](transport::HostId host) { return tcp->is_up(host); },
-                    .refused = control::why_no_hca(*config)});
-  incoming_calls_->on(transport::hca::kPipeOffer,
-                      [hca = first().hca()](calls::IncomingCall& call, const calls::Said& said) {
-                        transport::hca::answer_pipe_offer(*hca, call, said);
-                      });
+  for (const auto& rig : rigs_) rig->make_hca(*introducer_, *hca_worker_, control::why_no_hca(*config));
+  const transport::hca::FindHca find = [this](transport::ShardNumber shard) {
+    return shard.value < rigs_.size() ? rigs_[shard.value]->hca() : nullptr;
+  };
+  incoming_calls_->on(transport::hca::kPipeOffer, [find](calls::IncomingCall& call, const calls::Said& said) {
+    transport::hca::answer_pipe_offer(find, call, said);
+  });
 }
 
 void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version) {
   std::vector<const transport::Tcp*> tcps;
-  if (first().tcp() != nullptr) {
-    for (const auto& rig : rigs_) tcps.push_back(rig->tcp());
+  std::vector<const transport::Hca*> hcas;
+  if (membership_ != nullptr) {
+    for (const auto& rig : rigs_) {
+      tcps.push_back(rig->tcp());
+      hcas.push_back(rig->hca());
+    }
   }
   snapshots_ = std::make_unique<snapshots::ShardSnapshots>(
-      *shards_, *account_, std::move(tcps), first().hca(), [this] { return process_counters(); });
+      *shards_, *account_, std::move(tcps), std::move(hcas), [this] { return process_counters(); });
   adapter_links_ = std::make_unique<adapters::ShardLinks>(*shards_);
   captures_ = std::make_unique<adapters::ShardCaptures>(*shards_, *reaper_, version);
   faults_ = std::make_unique<adapters::ShardFaults>(

@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "transport/hca/rdma.h"
+
 namespace pvrdma::daemon {
 
 ShardRig::ShardRig(transport::ShardNumber number, shard::Loop& loop, const Clock& clock,
@@ -57,7 +59,15 @@ void ShardRig::make_adapters(const std::vector<control::RoceConfig>& links, adap
                                                      &reaper, natives_.get(), keeping, offences);
 }
 
-void ShardRig::make_hca(transport::HcaOptions options) {
+void ShardRig::make_hca(transport::hca::Introducer& introducer, transport::hca::Worker& worker,
+                        const std::string& refused) {
+  transport::HcaOptions options{
+      .open = transport::hca::open_rdma,
+      .introducer = introducer,
+      .worker = worker,
+      .may_ask = [tcp = tcp_.get()](transport::HostId host) { return tcp->is_up(host); },
+      .shard = number_,
+      .refused = refused};
   hca_ = std::make_unique<transport::Hca>(std::move(options), loop_, clock_, fabric_);
   fabric_.use(*hca_);
 }

@@ -46,7 +46,9 @@ class ShardRig {
   void make_adapters(const std::vector<control::RoceConfig>& links, adapters::PowerObserver* power,
                      const Budgets& vm_budgets, verbs::HostAccount& account, Reaper& reaper,
                      adapters::Keeping* keeping, adapters::OffenceObserver* offences);
-  void make_hca(transport::HcaOptions options);
+  // After make_tcp(). `refused`: see HcaOptions.
+  void make_hca(transport::hca::Introducer& introducer, transport::hca::Worker& worker,
+                const std::string& refused);
   Result<void> make_thread(std::optional<std::uint32_t> core);
 
   void start_thread() { thread_->start(); }

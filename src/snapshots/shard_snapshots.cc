@@ -281,6 +281,24 @@ void add_tcp(const transport::TcpState& shard, std::size_t number, transport::Tc
   }
 }
 
+// Adds what one shard's pipes are to other hosts, likewise. A host is up if the pipe between the first shards
+// is: the others rest while nothing needs them.
+void add_hca(const transport::HcaState& shard, std::size_t number, transport::HcaState& all) {
+  if (number == 0) {
+    all.device = shard.device;
+    all.trouble = shard.trouble;
+  }
+  for (const transport::HcaPeerState& peer : shard.peers) {
+    const auto known = std::ranges::find(all.peers, peer.name, &transport::HcaPeerState::name);
+    if (known == all.peers.end()) {
+      all.peers.push_back(peer);
+      continue;
+    }
+    known->falls += peer.falls;
+    if (known->trouble.empty()) known->trouble = peer.trouble;
+  }
+}
+
 QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
   const verbs::QpInfo& info = copy.info;
   QpSnapshot qp;
@@ -342,12 +360,12 @@ struct ShardSnapshots::LastOfWard {
 };
 
 ShardSnapshots::ShardSnapshots(const adapters::Shards& shards, const verbs::HostAccount& account,
-                               std::vector<const transport::Tcp*> tcps, const transport::Hca* hca,
-                               ProcessCounters process_counters)
+                               std::vector<const transport::Tcp*> tcps,
+                               std::vector<const transport::Hca*> hcas, ProcessCounters process_counters)
     : shards_(shards),
       account_(account),
       tcps_(std::move(tcps)),
-      hca_(hca),
+      hcas_(std::move(hcas)),
       process_counters_(std::move(process_counters)),
       last_of_ward_(std::make_unique<LastOfWard>()) {}
 
@@ -408,7 +426,7 @@ Result<Snapshot> ShardSnapshots::take_snapshot(SnapshotDetail detail) {
     const auto& not_served = copies[shard].not_served;
     snapshot.not_served.insert(snapshot.not_served.end(), not_served.begin(), not_served.end());
     if (copies[shard].tcp) add_tcp(copies[shard].tcp->state, shard, snapshot.tcp);
-    if (copies[shard].hca) snapshot.hca = copies[shard].hca->state;
+    if (copies[shard].hca) add_hca(copies[shard].hca->state, shard, snapshot.hca);
   }
   for (const AdapterSnapshot& adapter : snapshot.adapters) snapshot.hca.pinned_bytes += adapter.pinned_bytes;
   snapshot.totals = account_.uses();

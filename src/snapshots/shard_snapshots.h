@@ -26,11 +26,10 @@ using ProcessCounters = std::function<std::vector<CounterGroup>()>;
 
 class ShardSnapshots final : public SnapshotSource {
  public:
-  // All are borrowed and outlive this and every call. `tcps`: by shard; empty if the host is not in a
-  // cluster. `hca` belongs to the first shard; null if the host is not in a cluster. `process_counters` may
-  // be empty.
+  // All are borrowed and outlive this and every call. `tcps` and `hcas`: by shard; empty if the host is not
+  // in a cluster. `process_counters` may be empty.
   ShardSnapshots(const adapters::Shards& shards, const verbs::HostAccount& account,
-                 std::vector<const transport::Tcp*> tcps = {}, const transport::Hca* hca = nullptr,
+                 std::vector<const transport::Tcp*> tcps = {}, std::vector<const transport::Hca*> hcas = {},
                  ProcessCounters process_counters = nullptr);
   ~ShardSnapshots() override;
 
@@ -44,12 +43,12 @@ class ShardSnapshots final : public SnapshotSource {
   // Adds the QPs of one adapter of the shard, and nothing if the adapter has gone.
   Result<void> add_qps(std::size_t shard, const std::string& adapter, Snapshot& snapshot);
   const transport::Tcp* tcp_of(std::size_t shard) const { return tcps_.empty() ? nullptr : tcps_[shard]; }
-  const transport::Hca* hca_of(std::size_t shard) const { return shard == 0 ? hca_ : nullptr; }
+  const transport::Hca* hca_of(std::size_t shard) const { return hcas_.empty() ? nullptr : hcas_[shard]; }
 
   const adapters::Shards& shards_;
   const verbs::HostAccount& account_;
   const std::vector<const transport::Tcp*> tcps_;
-  const transport::Hca* const hca_;
+  const std::vector<const transport::Hca*> hcas_;
   const ProcessCounters process_counters_;
   const std::unique_ptr<LastOfWard> last_of_ward_;
 };

@@ -251,6 +251,9 @@ class Transport {
   // Whether they will in a moment: connections to the host are made when they are needed, and those that are
   // being made have not failed yet.
   virtual bool is_opening(HostId /*host*/) const { return false; }
+  // Messages to the host take another transport because this one does not reach it: if it connects to hosts
+  // on demand, it connects to this one. Inbound::on_up_changed() tells when it is up.
+  virtual void prepare(HostId /*host*/) {}
   // Why they do not, or seem not to: one clause. Empty if they do, or if the transport cannot say.
   virtual std::string trouble(HostId /*host*/) const { return {}; }
 

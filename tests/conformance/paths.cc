@@ -131,10 +131,10 @@ class HcaPath final : public HostPath {
             .may_ask = [](transport::HostId) { return true; },
             .lends_from = limits.reads == kE810.reads ? 1U : 8U * 1024 + 1},
         loop_, around.clock, around.fabric);
-    book_.hosts[name(host_)] = hca_.get();
+    book_.hosts[{name(host_), {}}] = hca_.get();
   }
   ~HcaPath() override {
-    book_.hosts.erase(name(host_));
+    book_.hosts.erase({name(host_), {}});
     hca_.reset();
     while (worker_.run({})) {
     }

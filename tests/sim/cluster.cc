@@ -43,7 +43,7 @@ Cluster::Host::Host(Cluster& of, std::uint32_t at, bool is_stranger)
                       .bulk_pause_max = std::chrono::milliseconds(1)},
             .lends_from = index % 3 == 2 ? 8U * 1024 : 1U},
         *of.hcas_loop_, of.clock_, fabric);
-    of.book_.hosts[name()] = hca.get();
+    of.book_.hosts[{name(), {}}] = hca.get();
     fabric.use(*hca);
   }
   if (!of.has_strangers_) return;
@@ -63,7 +63,7 @@ void Cluster::Host::lose_hca() {
   if (hca == nullptr) return;
   cluster.by_hca_ += hca->counters().messages();
   add(cluster.bulk_, hca->bulk());
-  cluster.book_.hosts.erase(name());
+  cluster.book_.hosts.erase({name(), {}});
   fabric.drop(fabric::PathKind::kHca);
   hca.reset();
   while (worker.run({})) {

@@ -132,6 +132,37 @@ def test_a_device_that_goes_is_replaced_by_tcp_until_it_is_back(machine: HcaMach
     _expect_no_error(job)
 
 
+@pytest.fixture
+def of_two_shards(machine: HcaMachine) -> Iterator[HcaMachine]:
+    """Both hosts have two shards. Their VMs are on the first ones, and the second ones have no pipes yet."""
+    for host in machine.hosts:
+        machine.restart(host, shards=2)
+    _reaches_by(machine, "hca")
+    yield machine
+    for host in machine.hosts:
+        machine.restart(host)
+
+
+def test_each_shard_uses_the_hca(of_two_shards: HcaMachine) -> None:
+    """VMs go to other shards while they exchange messages, then the device is lost and comes back."""
+    machine = of_two_shards
+    job = machine.start_checker(1000 * _ROUNDS)
+    until("hca", lambda: machine.paths() == {("hca", _BOTH)})
+    for moved, host in enumerate(machine.hosts, 1):
+        host.ctl(f"adapter shard set {host.vm_name} --shard 1")
+        until("hca", lambda: machine.paths() == {("hca", _BOTH)})
+        before = _counters(machine.hosts[1])["hca fetched"]
+        until(f"payload is fetched after {moved} moves", lambda before=before: _counters(machine.hosts[1])["hca fetched"] > before)
+    machine.vm.check(f"rdma link delete {soft_roce.DEVICE}")
+    until("tcp", lambda: {kind for kind, _ in machine.paths()} == {"tcp"})
+    soft_roce.add_device(machine.vm)
+    until("hca again", lambda: machine.paths() == {("hca", _BOTH)})
+    assert not job.done, job.output_so_far()
+    machine.hosts[0].end_checker()
+    _expect_no_error(job)
+    assert [shard["adapters"] for shard in machine.hosts[0].ctl_json("system shard list")["shards"]][:2] == [[], ["VM-01"]]
+
+
 @pytest.mark.full
 def test_soft_iwarp_says_why_it_is_not_used(machine: HcaMachine) -> None:
     job = machine.start_checker(100 * _ROUNDS)

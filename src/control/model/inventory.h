@@ -85,6 +85,9 @@ struct LiveHost {
   std::vector<Vmnic> vmnics;
   std::vector<RdmaDevice> rdma_devices;
   std::optional<std::uint16_t> shards;  // empty: its daemon is of a release that has one, and knows of one
+  // How many of its shards its HCA serves. Empty: its daemon is of a release whose HCA serves the first shard
+  // of a host, and knows of no other.
+  std::optional<std::uint16_t> hca_shards;
   friend bool operator==(const LiveHost&, const LiveHost&) = default;
 };
 

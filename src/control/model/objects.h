@@ -89,7 +89,8 @@ inline constexpr auto kObject<control::LiveHost> = record(
     "LiveHost", field("instance", &control::LiveHost::instance),
     field("version", &control::LiveHost::version), field("socket_folder", &control::LiveHost::socket_folder),
     field("vmnics", &control::LiveHost::vmnics), field("rdma_devices", &control::LiveHost::rdma_devices),
-    field("shards", &control::LiveHost::shards, OptionalRule<NumberRule>{control::kShards}));
+    field("shards", &control::LiveHost::shards, OptionalRule<NumberRule>{control::kShards}),
+    field("hca_shards", &control::LiveHost::hca_shards, OptionalRule<NumberRule>{control::kShards}));
 
 template <>
 inline constexpr auto kObject<control::PortGroup> =

@@ -171,6 +171,7 @@ std::string live_host_key(const std::string& host) {
 std::string live_host_value(const LiveHost& host) {
   schema::Json json = schema::to_json(host);
   if (!host.shards) json.erase("shards");
+  if (!host.hca_shards) json.erase("hca_shards");
   return schema::text_of(json);
 }
 

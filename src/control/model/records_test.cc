@@ -341,6 +341,8 @@ TEST(Records, WithoutShardsAreThoseOfOlderDaemons) {
     Inventory inventory;
     test::must(apply(inventory, {live_host_key("h"), live_host_value(live)}));
     EXPECT_EQ(inventory.live_hosts.at("h").shards, shards);
+    EXPECT_EQ(inventory.live_hosts.at("h").hca_shards, live.hca_shards);
+    live.hca_shards = shards;
   }
 }
 

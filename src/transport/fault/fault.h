@@ -79,6 +79,7 @@ class Fault final : public Transport, public shard::Pollable {
   bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override { return inner_.is_up(host); }
+  void prepare(HostId host) override { inner_.prepare(host); }
   std::string trouble(HostId host) const override { return inner_.trouble(host); }
   void flush(Instant now) override { inner_.flush(now); }
 

@@ -1,14 +1,20 @@
 #include "transport/hca/call_introducer.h"
 
 #include <cerrno>
+#include <fmt/core.h>
+#include <optional>
 #include <utility>
 
 #include "schema/rules.h"
+#include "vocabulary/shards.h"
 
 namespace pvrdma::transport::hca {
 namespace {
 
+// A daemon that has one Hca omits the shards, and knows of none. So do the first shards of two hosts.
 struct PipeOfferMessage : PipeEndpoint {
+  std::optional<std::uint16_t> from_shard;
+  std::optional<std::uint16_t> shard;
   std::vector<verbs::Gid> gids;
 };
 
@@ -34,6 +40,9 @@ struct GidRule {
 
 namespace hca = transport::hca;
 
+// A shard of a host, but not the first.
+constexpr NumberRule kOtherShard{1, kShardsWithWardMax - 1};
+
 // A daemon that does not know bulk QPs omits the last two members.
 template <>
 inline constexpr auto kObject<hca::PipeEndpoint> =
@@ -46,6 +55,8 @@ inline constexpr auto kObject<hca::PipeEndpoint> =
 template <>
 inline constexpr auto kObject<hca::PipeOfferMessage> =
     record("PipeOffer", kObject<hca::PipeEndpoint>,
+           field("from_shard", &hca::PipeOfferMessage::from_shard, OptionalRule<NumberRule>{kOtherShard}),
+           field("shard", &hca::PipeOfferMessage::shard, OptionalRule<NumberRule>{kOtherShard}),
            field("gids", &hca::PipeOfferMessage::gids, ListRule<GidRule>{{}, hca::kGidsMax}).required());
 
 template <>
@@ -59,13 +70,20 @@ inline constexpr auto kObject<hca::PipeAnswerMessage> =
 namespace pvrdma::transport::hca {
 
 Result<void> say_pipe_offer(calls::Conversation& there, const PipeOffer& offer) {
-  return there.say(kPipeOffer, PipeOfferMessage{offer.end, offer.gids});
+  const auto number = [](ShardNumber shard) {
+    return shard == ShardNumber{} ? std::nullopt : std::optional(shard.value);
+  };
+  return there.say(kPipeOffer,
+                   PipeOfferMessage{offer.end, number(offer.from_shard), number(offer.shard), offer.gids});
 }
 
 Result<PipeOffer> read_pipe_offer(const calls::Said& said) {
   PipeOfferMessage message;
   if (auto read = said.read("the offer", message); !read) return Failure(std::move(read).error());
-  return PipeOffer{.end = message, .gids = std::move(message.gids)};
+  return PipeOffer{.end = message,
+                   .gids = std::move(message.gids),
+                   .from_shard = ShardNumber(message.from_shard.value_or(0)),
+                   .shard = ShardNumber(message.shard.value_or(0))};
 }
 
 Result<void> say_pipe_answer(calls::Conversation& there, const PipeAnswer& answer) {
@@ -78,9 +96,21 @@ Result<PipeAnswer> read_pipe_answer(const calls::Said& said) {
   return PipeAnswer{.end = message, .dialler = message.dialler, .acceptor = message.acceptor};
 }
 
-void answer_pipe_offer(Hca& hca, calls::IncomingCall& call, const calls::Said& first) {
+namespace {
+
+Result<PipeAnswer> answer_to(const FindHca& find, const std::string& peer, const calls::Said& first) {
   const auto offer = read_pipe_offer(first);
-  const auto answer = offer ? hca.answer(call.peer(), *offer) : Failure(offer.error());
+  if (!offer) return Failure(offer.error());
+  Hca* const hca = find(offer->shard);
+  if (hca == nullptr)
+    return fail(ErrorKind::kNotFound, fmt::format("this host has no shard {}", offer->shard.value));
+  return hca->answer(peer, *offer);
+}
+
+}  // namespace
+
+void answer_pipe_offer(const FindHca& find, calls::IncomingCall& call, const calls::Said& first) {
+  const auto answer = answer_to(find, call.peer(), first);
   static_cast<void>(answer ? say_pipe_answer(call.there(), *answer)
                            : call.there().refuse(answer.error().message));
 }

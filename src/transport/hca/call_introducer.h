@@ -29,8 +29,11 @@ Result<PipeOffer> read_pipe_offer(const calls::Said& said);
 Result<void> say_pipe_answer(calls::Conversation& there, const PipeAnswer& answer);
 Result<PipeAnswer> read_pipe_answer(const calls::Said& said);
 
+// The Hca of a shard of this host. Null: there is no such shard.
+using FindHca = std::function<Hca*(ShardNumber)>;
+
 // Answers a call whose first word is kPipeOffer.
-void answer_pipe_offer(Hca& hca, calls::IncomingCall& call, const calls::Said& first);
+void answer_pipe_offer(const FindHca& find, calls::IncomingCall& call, const calls::Said& first);
 
 class CallIntroducer final : public Introducer {
  public:

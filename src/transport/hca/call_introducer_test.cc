@@ -63,6 +63,21 @@ TEST(CallIntroducerTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
   EXPECT_FALSE(back->end.lends_answers);
 }
 
+TEST(CallIntroducerTest, OnlyOtherShardsThanTheFirstAreNamed) {
+  const PipeOffer offer{
+      .end = kCalledEnd, .gids = {kGid}, .from_shard = ShardNumber(1), .shard = ShardNumber(16)};
+  Json text = said(offer).text;
+  EXPECT_EQ(text.at("from_shard"), 1);
+  EXPECT_EQ(text.at("shard"), 16);
+  EXPECT_EQ(offer_of(text).value(), offer);
+  text.erase("shard");
+  EXPECT_EQ(offer_of(text)->shard, ShardNumber());
+  for (const Json& bad : {Json(0), Json(17), Json(-1), Json("1"), Json(1.5)}) {
+    text["from_shard"] = bad;
+    EXPECT_EQ(offer_of(text).error().code, EPROTO) << text.dump();
+  }
+}
+
 TEST(CallIntroducerTest, WhatIsNoOfferIsRefused) {
   const Json good = said(PipeOffer{kCalledEnd, {kGid}}).text;
   const std::vector<std::pair<const char*, Json>> bad{

@@ -44,17 +44,17 @@ class LaterWorker final : public Worker, public shard::Pollable {
   std::unique_ptr<Buried> dead_;
 };
 
-// The Hcas of all hosts of a test, by host name. Borrowed: a test removes an Hca before it destroys it.
+// The Hcas of all shards of all hosts of a test. Borrowed: a test removes an Hca before it destroys it.
 class HostBook {
  public:
-  std::map<std::string, Hca*> hosts;
+  std::map<std::pair<std::string, ShardNumber>, Hca*> hosts;
 };
 
 class DirectIntroducer final : public Introducer {
  public:
   DirectIntroducer(HostBook& book, std::string self) : book_(book), self_(std::move(self)) {}
   Result<PipeAnswer> introduce(const std::string& host, const PipeOffer& offer) override {
-    const auto found = book_.hosts.find(host);
+    const auto found = book_.hosts.find({host, offer.shard});
     if (found == book_.hosts.end()) return fail("nobody is there");
     return found->second->answer(self_, offer);
   }

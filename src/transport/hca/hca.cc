@@ -7,6 +7,7 @@
 
 #include "transport/hca/hca_impl.h"
 #include "transport/hca/pipe.h"
+#include "transport/peer_name.h"
 
 namespace pvrdma::transport {
 
@@ -19,20 +20,20 @@ namespace {
 
 class HcaPath final : public verbs::Path {
  public:
-  HcaPath(HostPipes& pipes, hca::HcaShared& shared, std::uint32_t lends_from, const verbs::Engine* sender,
-          SegmentId segment, Traffic& traffic)
+  HcaPath(std::shared_ptr<HostPipes> pipes, hca::HcaShared& shared, std::uint32_t lends_from,
+          const verbs::Engine* sender, SegmentId segment, Traffic& traffic)
       : Path(false, lends_from),
-        pipes_(pipes),
+        pipes_(std::move(pipes)),
         errors_(shared.errors),
         sender_(sender),
         traffic_(traffic),
         segment_(segment) {}
 
   std::string trouble() const override {
-    return pipes_.requests() != nullptr ? "" : "the HCAs have no pipe to the peer's host";
+    return pipes_->requests() != nullptr ? "" : "the HCAs have no pipe to the peer's host";
   }
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
-    Pipe* const pipe = pipes_.requests();
+    Pipe* const pipe = pipes_->requests();
     return pipe != nullptr ? pipe->room(wanted) : 0;
   }
   std::uint32_t room_to_ask(std::uint32_t wanted, Instant now) override {
@@ -40,14 +41,14 @@ class HcaPath final : public verbs::Path {
   }
   void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
     traffic_.count(payload);
-    Pipe* const pipe = pipes_.requests();
+    Pipe* const pipe = pipes_->requests();
     if (pipe == nullptr) return;
     if (request.op == verbs::RequestOp::kRead && request.bytes >= lends_from() && sender_ != nullptr)
       pipe->expect_loan(*sender_, segment_, request, now);
     pipe->send(segment_, request, payload, now);
   }
   bool lend_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
-    Pipe* const pipe = pipes_.requests();
+    Pipe* const pipe = pipes_->requests();
     if (pipe == nullptr || sender_ == nullptr || !pipe->lend(*sender_, segment_, request, payload, now))
       return false;
     traffic_.count(payload);
@@ -56,20 +57,20 @@ class HcaPath final : public verbs::Path {
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
     traffic_.count(payload);
-    Pipe* const pipe = pipes_.answers();
+    Pipe* const pipe = pipes_->answers();
     if (pipe == nullptr || !pipe->send(segment_, response, payload, now)) ++errors_.responses_dropped;
   }
   bool lend_response(const verbs::Response& response, std::uint32_t rkey, const guestmem::SpanList& payload,
                      Instant /*now*/) override {
-    Pipe* const pipe = pipes_.answers();
+    Pipe* const pipe = pipes_->answers();
     if (pipe == nullptr || !pipe->lend(segment_, response, rkey, payload)) return false;
     traffic_.count(payload);
     return true;
   }
 
  private:
-  HostPipes& pipes_;  // borrowed, as the next three
-  HcaErrors& errors_;
+  const std::shared_ptr<HostPipes> pipes_;
+  HcaErrors& errors_;  // borrowed, as the next two
   const verbs::Engine* const sender_;
   Traffic& traffic_;
   const SegmentId segment_;
@@ -170,9 +171,10 @@ Result<hca::PipeAnswer> Hca::answer(const std::string& host, const hca::PipeOffe
     here = impl_->station;
   }
   if (here == nullptr) return fail(EHOSTUNREACH, "its HCA is not active");
-  const auto peer = std::ranges::find(here->peers, host, &HcaPeer::name);
+  const auto peer = std::ranges::find_if(
+      here->peers, [&](const HcaPeer& each) { return each.name == host && each.shard == offer.from_shard; });
   if (peer == here->peers.end())
-    return fail(EACCES, fmt::format("host {} is not one of its HCA peers", host));
+    return fail(EACCES, fmt::format("{} is not one of its HCA peers", peer_name(host, offer.from_shard)));
   const auto gids = hca::choose_gids(offer.gids, here->gids);
   if (!gids) return fail(EADDRNOTAVAIL, "the hosts' HCAs have no GID of the same family");
   auto end = PipeEnd::make(here->nic, here->mtu);
@@ -192,14 +194,16 @@ const Counters& Hca::counters() const {
 
 void Hca::open(const Place& place, const verbs::Connection& /*connection*/, Traffic& traffic,
                verbs::PathSlot& slot) {
-  slot.open<HcaPath>(impl_->pipes(place.host), impl_->shared, impl_->options.lends_from, place.sender,
-                     place.segment, traffic);
+  slot.open<HcaPath>(impl_->pipes(place.host).use(impl_->shared.clock.now()), impl_->shared,
+                     impl_->options.lends_from, place.sender, place.segment, traffic);
 }
 
 bool Hca::send_datagram(const Place& place, const verbs::Datagram& datagram,
                         const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
   traffic.count(payload);
-  Pipe* const pipe = impl_->pipes(place.host).requests();
+  HostPipes& pipes = impl_->pipes(place.host);
+  pipes.need(now);
+  Pipe* const pipe = pipes.requests();
   if (pipe == nullptr || !pipe->send(place.segment, datagram, payload, now))
     ++impl_->shared.errors.datagrams_dropped;
   return pipe == nullptr || pipe->broken() || pipe->room(1) != 0;
@@ -216,7 +220,11 @@ std::string Hca::trouble(HostId host) const {
   if (entry->second->is_up()) return {};
   if (!impl_->trouble.empty()) return impl_->trouble;
   const std::string& why = entry->second->trouble();
-  return why.empty() ? "a pipe is being made" : why;
+  return !why.empty() ? why : entry->second->rests() ? "" : "a pipe is being made";
+}
+
+void Hca::prepare(HostId host) {
+  if (const auto entry = impl_->hosts.find(host); entry != impl_->hosts.end()) entry->second->prepare();
 }
 
 void Hca::stop(SegmentId segment, const verbs::Connection& connection) {

@@ -1,6 +1,9 @@
 // Hca: the path between hosts through their RDMA NICs. One transport serves all hosts, driven by a shard's
 // loop.
 //
+// A host of several shards has an Hca for each, with a device context of its own. Each shard of another host
+// is a peer of its own, with pipes of its own, which are dialled when they are needed (host_pipes.h).
+//
 // Each host dials a pipe (pipe.h), an RC QP, to each peer, and sends its own requests and datagrams there.
 // Answers come back on the same pipe. Messages travel in slots of registered memory. Long payload of writes,
 // sends and reads is fetched directly from one guest's memory into the other's, over a QP of those two VMs
@@ -38,9 +41,11 @@ namespace hca {
 class Worker;
 }
 
+// A shard of another host.
 struct HcaPeer {
-  HostId id;
+  HostId id;  // of this shard of the host: each has its own
   std::string name;
+  ShardNumber shard{};
   friend bool operator==(const HcaPeer&, const HcaPeer&) = default;
 };
 
@@ -102,6 +107,7 @@ struct HcaOptions {
   HcaTimes times = {};
   // Shorter payload goes through the pipe, which is cheaper than a fetch. At least 1.
   std::uint32_t lends_from = 8 * 1024 + 1;
+  ShardNumber shard{};       // this one's
   std::string refused = {};  // why no device may be used at all; empty: one may
 };
 
@@ -124,6 +130,7 @@ class Hca final : public Transport {
   bool send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
+  void prepare(HostId host) override;
   std::string trouble(HostId host) const override;
   void flush(Instant now) override;
   void stop(SegmentId segment, const verbs::Connection& connection) override;

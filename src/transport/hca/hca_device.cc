@@ -178,7 +178,7 @@ void Hca::Impl::announce(Instant now) {
     const bool is_peer = peer != settings.peers.end();
     const std::string denied = !is_peer ? "the two hosts do not both have an active HCA" : trouble;
     if (!works) entry->break_off(denied, now);
-    entry->configure(is_peer ? peer->name : entry->name(), denied, now);
+    entry->configure(is_peer ? *peer : entry->peer(), denied, now);
   }
   shared.attention = true;
 }

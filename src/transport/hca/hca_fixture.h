@@ -69,13 +69,16 @@ class HcaFixture : public testing::Test {
  protected:
   static constexpr SegmentId kSegment{.dvs = 7, .vlan = 11};
 
+  // A shard of a host.
   struct Host {
-    Host(HcaFixture& of, std::uint32_t number)
-        : name("esx" + std::to_string(number)),
+    Host(HcaFixture& of, std::uint32_t number, std::string the_name, ShardNumber the_shard)
+        : name(std::move(the_name)),
+          shard(the_shard),
           device("rdma" + std::to_string(number)),
           id(number),
           introducer(of.book_, name) {}
     const std::string name;
+    const ShardNumber shard;
     const std::string device;
     const HostId id;
     Told told;
@@ -97,8 +100,14 @@ class HcaFixture : public testing::Test {
   }
 
   Host& add_host(std::vector<verbs::Gid> gids = {}, const NicLimits& limits = kConnectX5) {
+    return add("esx" + std::to_string(hosts_.size() + 1), {}, std::move(gids), limits);
+  }
+  // Another shard of `first`'s host.
+  Host& add_shard(const Host& first, std::uint16_t shard) { return add(first.name, ShardNumber(shard)); }
+  Host& add(const std::string& name, ShardNumber shard, std::vector<verbs::Gid> gids = {},
+            const NicLimits& limits = kConnectX5) {
     const auto number = static_cast<std::uint32_t>(hosts_.size() + 1);
-    Host& host = *hosts_.emplace_back(std::make_unique<Host>(*this, number));
+    Host& host = *hosts_.emplace_back(std::make_unique<Host>(*this, number, name, shard));
     if (gids.empty()) gids = {link_local(static_cast<std::uint8_t>(number))};
     nics_.add(host.device, limits, std::move(gids));
     loop_->add(host.worker);
@@ -106,14 +115,15 @@ class HcaFixture : public testing::Test {
         HcaOptions{.open = [this](const std::string& name, NicUser& user) { return nics_.open(name, user); },
                    .introducer = host.introducer,
                    .worker = host.worker,
-                   .may_ask = [&host](HostId) { return host.may_ask; }},
+                   .may_ask = [&host](HostId) { return host.may_ask; },
+                   .shard = shard},
         *loop_, clock_, host.told);
-    book_.hosts[host.name] = host.hca.get();
+    book_.hosts[{host.name, host.shard}] = host.hca.get();
     return host;
   }
   void leave(Host& host) {
     if (host.hca == nullptr) return;
-    book_.hosts.erase(host.name);
+    book_.hosts.erase({host.name, host.shard});
     host.hca.reset();
     while (host.worker.run({})) {
     }
@@ -126,7 +136,7 @@ class HcaFixture : public testing::Test {
   HcaSettings settings_of(const Host& host) const {
     HcaSettings settings{.device = host.device};
     for (const auto& other : hosts_) {
-      if (other.get() != &host) settings.peers.push_back({other->id, other->name});
+      if (other->name != host.name) settings.peers.push_back({other->id, other->name, other->shard});
     }
     return settings;
   }

@@ -27,7 +27,9 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   static constexpr Duration kReopenPause = std::chrono::seconds(5);
 
   Impl(HcaOptions the_options, shard::Loop& the_loop, const Clock& clock, Inbound& inbound)
-      : shared(*this, inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
+      : shared(*this, inbound, clock, the_options.times, the_options.shard),
+        options(std::move(the_options)),
+        loop(the_loop) {}
 
   // Runs `then` on the shard unless the Hca is gone by then. Called from a job of the worker.
   template <typename Then>

@@ -74,7 +74,7 @@ TEST_F(HcaNoMemory, ADaemonThatStopsStops) {
   Host& a = add_host();
   Host& b = add_host();
   join(a, b);
-  book_.hosts.erase(a.name);
+  book_.hosts.erase({a.name, a.shard});
   {
     const NoMemoryFrom none(1);
     a.hca.reset();

@@ -28,8 +28,8 @@ struct Station {
 
 struct HcaShared {
   HcaShared(HcaServices& the_services, Inbound& the_inbound, const Clock& the_clock,
-            const HcaTimes& the_times = {})
-      : services(the_services), inbound(the_inbound), clock(the_clock), times(the_times) {}
+            const HcaTimes& the_times = {}, ShardNumber the_shard = {})
+      : services(the_services), inbound(the_inbound), clock(the_clock), times(the_times), shard(the_shard) {}
 
   // Makes sure that on_time() of all parts is called at `at` or earlier. A deadline that moves later needs no
   // call.
@@ -49,6 +49,7 @@ struct HcaShared {
   Inbound& inbound;
   const Clock& clock;
   const HcaTimes times;
+  const ShardNumber shard;
   std::shared_ptr<const Station> station;  // null: no device works
   Counters counters;
   HcaErrors errors;

@@ -7,12 +7,12 @@
 
 namespace pvrdma::transport {
 
-// Another host that has an HCA, as this transport sees it.
+// A shard of another host that has an HCA, as this transport sees it.
 struct HcaPeerState {
-  std::string name;
+  std::string name;  // the host's
   bool is_up = false;
   std::uint64_t falls = 0;  // how often it ceased to be up
-  std::string trouble;      // why it is not up
+  std::string trouble;      // why it is not up; empty: it is, or no pipe to it is needed
 };
 
 struct HcaState {

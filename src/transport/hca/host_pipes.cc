@@ -5,17 +5,19 @@
 #include <new>
 #include <utility>
 
+#include "transport/peer_name.h"
+
 namespace pvrdma::transport::hca {
 namespace {
 
 // Makes an end here, asks the other host for its end, and connects the two. May sleep.
-Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, Introducer& introducer,
-                                             const std::string& host) {
+Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, ShardNumber from, Introducer& introducer,
+                                             const HcaPeer& peer) {
   if (here == nullptr) return fail("the device is not active");
   auto end = PipeEnd::make(here->nic, here->mtu);
   if (!end) return end;
-  const PipeOffer offer{.end = (*end)->here(), .gids = here->gids};
-  const auto answer = introducer.introduce(host, offer);
+  const PipeOffer offer{.end = (*end)->here(), .gids = here->gids, .from_shard = from, .shard = peer.shard};
+  const auto answer = introducer.introduce(peer.name, offer);
   if (!answer) return Failure(answer.error());
   if (const auto defect = defect_of(*answer, offer); !defect.empty())
     return fail(fmt::format("its answer is invalid: {}", defect));
@@ -37,12 +39,16 @@ HostPipes::~HostPipes() {
   bury(accepted_);
 }
 
-void HostPipes::configure(const std::string& name, const std::string& denied, Instant now) {
-  const bool stays = name == name_ && denied == denied_;
-  name_ = name;
+void HostPipes::configure(const HcaPeer& peer, const std::string& denied, Instant now) {
+  const bool stays = peer == peer_ && denied == denied_;
+  peer_ = peer;
   denied_ = denied;
   if (stays) return;
-  if (!denied.empty()) close(wire::GoodbyeReason::kReconfigured, denied, now);
+  if (denied.empty()) {
+    trouble_.clear();
+  } else {
+    close(wire::GoodbyeReason::kReconfigured, denied, now);
+  }
   dial_at_ = now;
   shared_.attention = true;
 }
@@ -64,14 +70,40 @@ void HostPipes::break_off(const std::string& trouble, Instant now) {
   turn(now, false);
 }
 
+void HostPipes::prepare() {
+  if (is_up_ || is_wanted_) return;
+  is_wanted_ = true;
+  shared_.attention = true;
+}
+
+std::shared_ptr<HostPipes> HostPipes::use(Instant now) {
+  need(now);
+  return {use_, this};
+}
+
+bool HostPipes::leads_to_first() const {
+  return shared_.shard == ShardNumber{} && peer_.shard == ShardNumber{};
+}
+
+bool HostPipes::is_needed(Instant now) const {
+  return leads_to_first() || is_wanted_ || use_.use_count() > 1 || now < needed_until_;
+}
+
+void HostPipes::rest_if_idle(Instant now) {
+  if (!is_up_) return;
+  if (use_.use_count() > 1) need(now);
+  if (!is_needed(now))
+    dialled_->close(wire::GoodbyeReason::kReconfigured, "no adapter has used it for a minute", now);
+}
+
 void HostPipes::dial(Instant now) {
   auto job = std::make_shared<Job>();
   job->attempt = ++attempt_;
   // `this` is safe: HostPipes lives as long as the Hca, and without the Hca the second function is not
   // called.
   shared_.services.work(
-      [job, here = shared_.station, name = name_, &introducer = introducer_] {
-        job->made = dialled_end(here.get(), introducer, name);
+      [job, here = shared_.station, from = shared_.shard, peer = peer_, &introducer = introducer_] {
+        job->made = dialled_end(here.get(), from, introducer, peer);
       },
       [this, job] { on_dialled(*job); });
   dialling_until_ = now + kDialMax;
@@ -110,7 +142,7 @@ void HostPipes::adopt(std::unique_ptr<PipeEnd> end, Instant now) {
 // Null: memory ran out, and the end has been buried.
 std::unique_ptr<Pipe> HostPipes::make(Pipe::Role role, std::unique_ptr<PipeEnd>& end, Instant now) {
   try {
-    return std::make_unique<Pipe>(shared_, role, id_, end, now);
+    return std::make_unique<Pipe>(shared_, role, peer_.id, end, now);
   } catch (const std::bad_alloc&) {
     shared_.services.bury(std::move(end));
     return nullptr;
@@ -137,12 +169,14 @@ void HostPipes::turn(Instant now, bool may_ask) {
     }
     if (!is_up_ && now >= usable_at_) {
       is_up_ = true;
+      is_wanted_ = false;
+      need(now);
       used_since_ = now;
       pause_ = kRedialFirst;
       trouble_.clear();
       noted_.clear();
       news_.changed = news_.restored = news_.ready = true;
-      log::info("hca: the pipe to host {} is connected", name_);
+      report_connected();
     }
     if (dialled_->take_drained()) news_.ready = true;
   }
@@ -150,6 +184,7 @@ void HostPipes::turn(Instant now, bool may_ask) {
   if (dialled_ != nullptr) dialled_->turn(now);
   if (accepted_ != nullptr) accepted_->turn(now);
   if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
+  if (!is_needed(now)) return;
   if (!may_ask) {  // nothing has failed: asks again soon
     dial_at_ = now + kRedialFirst;
     shared_.check_at(dial_at_);
@@ -162,6 +197,7 @@ void HostPipes::end_dialled(Instant now) {
   trouble_ = std::string(dialled_->trouble());
   const bool in_order = dialled_->ended_in_order();
   bury(dialled_);
+  if (rests()) trouble_.clear();
   usable_at_ = Instant::never();
   dial_later(now);
   if (!is_up_) return;
@@ -180,9 +216,9 @@ void HostPipes::end_dialled(Instant now) {
 
 // Tells each event once, even if an earlier call was cut short by bad_alloc.
 void HostPipes::tell(Instant now) {
-  if (std::exchange(news_.changed, false)) shared_.inbound.on_up_changed(id_, now);
-  if (std::exchange(news_.restored, false)) shared_.inbound.on_restored(id_, now);
-  if (std::exchange(news_.ready, false)) shared_.inbound.on_ready(id_, now);
+  if (std::exchange(news_.changed, false)) shared_.inbound.on_up_changed(peer_.id, now);
+  if (std::exchange(news_.restored, false)) shared_.inbound.on_restored(peer_.id, now);
+  if (std::exchange(news_.ready, false)) shared_.inbound.on_ready(peer_.id, now);
 }
 
 void HostPipes::bury(std::unique_ptr<Pipe>& pipe) {
@@ -195,7 +231,14 @@ void HostPipes::bury(std::unique_ptr<Pipe>& pipe) {
 void HostPipes::note(const char* what, Instant now) {
   if (trouble_ == noted_ || !limiter_.allow(now)) return;
   noted_ = trouble_;
-  log::warn("hca: {} to host {}: {}; trying again", what, name_, trouble_);
+  log::warn("hca: {} to {}: {}; trying again", what, peer_name(peer_.name, peer_.shard), trouble_);
+}
+
+// Other pipes than those between the first shards come and go as they are needed.
+void HostPipes::report_connected() const {
+  const log::Level level = leads_to_first() ? log::Level::kInfo : log::Level::kDebug;
+  if (log::enabled(level))
+    log::write(level, fmt::format("hca: the pipe to {} is connected", peer_name(peer_.name, peer_.shard)));
 }
 
 void HostPipes::dial_later(Instant now) {
@@ -205,6 +248,7 @@ void HostPipes::dial_later(Instant now) {
 }
 
 void HostPipes::on_time(Instant now) {
+  rest_if_idle(now);
   if (dialled_ != nullptr) dialled_->on_time(now);
   if (accepted_ != nullptr) accepted_->on_time(now);
   shared_.attention = true;
@@ -215,7 +259,7 @@ Instant HostPipes::next_deadline() const {
   if (dialled_ != nullptr) {
     next = std::min(next, dialled_->next_deadline());
     if (!is_up_) next = std::min(next, usable_at_);
-  } else if (denied_.empty()) {
+  } else if (denied_.empty() && !rests()) {
     next = std::min(next, std::max(dial_at_, dialling_until_));
   }
   if (accepted_ != nullptr) next = std::min(next, accepted_->next_deadline());

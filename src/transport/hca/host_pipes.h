@@ -1,5 +1,8 @@
-// HostPipes: the two pipes between this host and another: the one that this host dialled and the one that it
-// accepted. It dials again when the first breaks, and says whether the host is up.
+// HostPipes: the two pipes between this shard and a shard of another host: the one that this shard dialled
+// and the one that it accepted. It dials again when the first breaks, and says whether the peer is up.
+//
+// Between the first shards of two hosts, a pipe is always dialled. Other pipes are dialled when a path to the
+// peer is wanted (prepare()), and closed when no path and no datagram has used them for a minute.
 //
 // It is made when its host is first mentioned and lives as long as the Hca, so that paths can hold it. Pipes
 // come and go: a path asks for the current pipe at each call and uses it only until the call ends.
@@ -23,26 +26,38 @@ inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kRedialMax = std::chrono::seconds(1);
 // A dial without a result by then is given up.
 inline constexpr Duration kDialMax = std::chrono::seconds(30);
+// A pipe that nothing has used for this long rests.
+inline constexpr Duration kRestAfter = std::chrono::minutes(1);
 
 class HostPipes {
  public:
   // Both borrowed; they outlive this.
   HostPipes(HcaShared& shared, Introducer& introducer, HostId id)
-      : shared_(shared), introducer_(introducer), id_(id) {}
+      : shared_(shared), introducer_(introducer), peer_{.id = id} {}
   ~HostPipes();
   HostPipes(const HostPipes&) = delete;
   HostPipes& operator=(const HostPipes&) = delete;
 
-  const std::string& name() const { return name_; }
-  // `denied`: why no pipe may exist with the host; empty: pipes may exist.
-  void configure(const std::string& name, const std::string& denied, Instant now);
+  const HcaPeer& peer() const { return peer_; }
+  // `denied`: why no pipe may exist with the peer; empty: pipes may exist.
+  void configure(const HcaPeer& peer, const std::string& denied, Instant now);
   void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
   // The device or its port failed: nothing gets through.
   void break_off(const std::string& trouble, Instant now);
   // Takes over a pipe that the other host dialled. Never called from within a pipe.
   void adopt(std::unique_ptr<PipeEnd> end, Instant now);
 
+  // Paths to the peer wait for a pipe: dials until there is one.
+  void prepare();
+  // This object. As long as somebody has the pointer, the pipe is needed. The pointer may outlive the Hca,
+  // but does not keep this object alive.
+  std::shared_ptr<HostPipes> use(Instant now);
+  void need(Instant now) { needed_until_ = now + kRestAfter; }
+
   bool is_up() const { return is_up_; }
+  // Whether there is no pipe because nothing needs one.
+  bool rests() const { return dialled_ == nullptr && !is_needed(shared_.clock.now()); }
+  // Why it is not up. Empty: it is up, or a pipe is being made, or it rests.
   const std::string& trouble() const { return trouble_; }
   std::uint64_t falls() const { return falls_; }
 
@@ -70,12 +85,19 @@ class HostPipes {
   void bury(std::unique_ptr<Pipe>& pipe);
   void dial_later(Instant now);
   void note(const char* what, Instant now);
+  // Whether both ends are the first shards of their hosts.
+  bool leads_to_first() const;
+  bool is_needed(Instant now) const;
+  void rest_if_idle(Instant now);
+  void report_connected() const;
 
   HcaShared& shared_;
   Introducer& introducer_;
-  const HostId id_;
-  std::string name_;
+  HcaPeer peer_;
   std::string denied_ = "nothing is known of the host";
+  const std::shared_ptr<void> use_ = std::make_shared<char>();
+  bool is_wanted_ = false;  // by prepare(), until it is up
+  Instant needed_until_{};
   std::unique_ptr<Pipe> dialled_;
   std::unique_ptr<Pipe> accepted_;
   std::uint64_t attempt_ = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "transport/transport.h"
 #include "verbs/ids.h"
 
 namespace pvrdma::transport::hca {
@@ -38,6 +39,8 @@ struct PipeEndpoint {
 struct PipeOffer {
   PipeEndpoint end;
   std::vector<verbs::Gid> gids;  // of its port, at most kGidsMax; the tagged VMkernel adapter's first
+  ShardNumber from_shard{};      // of the dialler's host
+  ShardNumber shard{};           // of the acceptor's host
   friend bool operator==(const PipeOffer&, const PipeOffer&) = default;
 };
 

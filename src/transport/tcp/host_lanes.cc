@@ -5,16 +5,9 @@
 #include <utility>
 
 #include "base/events.h"
+#include "transport/peer_name.h"
 
 namespace pvrdma::transport::tcp {
-namespace {
-
-std::string name_of(const TcpPeer& peer) {
-  if (peer.shard == ShardNumber{}) return "host " + peer.name;
-  return fmt::format("shard {} of host {}", peer.shard.value, peer.name);
-}
-
-}  // namespace
 
 HostLanes::HostLanes(TcpShared& shared, HostId id) : shared_(shared), id_(id) {
   for (std::uint32_t i = 0; i < shared.options.lanes; ++i)
@@ -26,7 +19,7 @@ void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view d
   const bool wanted = peer && denied.empty();
   const bool same = peer == peer_ && !anew;
   peer_ = peer;
-  if (peer) peer_name_ = name_of(*peer);
+  if (peer) peer_name_ = peer_name(peer->name, peer->shard);
   denied_ = denied;
   if (wanted && same && dialling_) return;
   if (!same || !wanted) {

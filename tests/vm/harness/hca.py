@@ -42,9 +42,9 @@ class HostInGuest:
         """The socket of its VM's adapter."""
         return f"{self.folder}/{self.vm_name}.sock"
 
-    def configure(self, lines: str = "") -> None:
+    def configure(self, lines: str = "", shards: int = 1) -> None:
         """Writes its configuration and appends `lines`."""
-        text = "\n".join(["[daemon]", f'api_socket = "{self.folder}/api.sock"', "[host]", f'name = "{self.name}"',
+        text = "\n".join(["[daemon]", f'api_socket = "{self.folder}/api.sock"', f"shards = {shards}", "[host]", f'name = "{self.name}"',
                           'vmnics = ["eth0"]', f'socket_folder = "{self.folder}"', "[store]", 'type = "etcd"',
                           f'endpoints = ["http://{self.etcd}:2379"]', lines, ""])
         self.vm.check(f"mkdir -p {self.folder} && cat > {self.folder}/pvrdmad.toml <<'END'\n{text}END")
@@ -156,11 +156,11 @@ class HcaHosts(Ensemble):
         """(kind, reason) of the paths of the connections of the first host's VM."""
         return {(path["path"], path["reason"]) for path in self.hosts[0].ctl_json("path list")}
 
-    def restart(self, host: HostInGuest, lines: str = "", limit_kib: int | None = None) -> None:
+    def restart(self, host: HostInGuest, lines: str = "", limit_kib: int | None = None, shards: int = 1) -> None:
         """Ends a host's daemon and starts it with another configuration. Afterwards its VM's adapter exists
         again."""
         host.end()
-        host.configure(lines)
+        host.configure(lines, shards)
         host.start(limit_kib)
         until(f"{host.socket} is there", lambda: host.vm.run(f"test -S {host.socket}").exit_code == 0)
 
