@@ -21,7 +21,7 @@ transport::ShardNumber to_number(std::size_t index) {
 
 // --- One shard ---
 
-HostShards::Shard::Shard(HostShards& of, std::uint32_t index)
+HostShards::Shard::Shard(HostShards& of, std::uint32_t index, std::uint32_t shards_of_host)
     : host(of),
       rings(of.rings_),
       number(to_number(index)),
@@ -33,12 +33,20 @@ HostShards::Shard::Shard(HostShards& of, std::uint32_t index)
     fabric.use(*tcp);
     of.outside_->lanes.attach(of.id_of(index), fabric, [this] { sleeps = false; });
   }
+  if (of.outside_ && of.outside_->nics != nullptr) {
+    const ShardHca::Where where{.index = of.outside_->first_shard + index,
+                                .host = of.outside_->host,
+                                .shards_of_each = shards_of_host};
+    hca = std::make_unique<ShardHca>(*of.outside_->nics, where, *loop, of.clock_, fabric, *tcp,
+                                     [this] { sleeps = false; });
+  }
   if (rings == nullptr) return;
   siblings = must(transport::Siblings::create(rings, number, *loop, *this));
   fabric.use(*siblings);  // instead of `local`
 }
 
 HostShards::Shard::~Shard() {
+  hca.reset();
   if (host.outside_) host.outside_->lanes.detach(host.id_of(number.value), host.clock_.now());
   fabric.drop(transport::PathKind::kLocal);
 }
@@ -57,7 +65,11 @@ void HostShards::Shard::on_gid_moved(transport::SegmentId /*segment*/, const ver
 }
 
 void HostShards::Shard::on_host_up(transport::HostId other, bool up) {
-  require(tcp->is_up(other) == up, "a shard was told that a lane is what it is not");
+  require(reaches(other) == up, "a shard was told that another one is what it is not");
+}
+
+bool HostShards::Shard::reaches(transport::HostId other) const {
+  return tcp->is_up(other) || (hca != nullptr && hca->is_up(other));
 }
 
 transport::SiblingInbound::Admission HostShards::Shard::admit(transport::ShardNumber from,
@@ -95,6 +107,7 @@ bool HostShards::Shard::polls() const {
 
 Instant HostShards::Shard::next_deadline() const {
   Instant next = siblings != nullptr ? siblings->next_deadline() : Instant::never();
+  if (hca != nullptr) next = std::min(next, hca->next_deadline());
   for (const auto& [vm, adapter] : running) next = std::min(next, adapter.next_deadline());
   return next;
 }
@@ -108,6 +121,8 @@ void HostShards::Shard::turn(Instant now) {
   if (loop->turn(Duration{0})) return pace.worked(now, now);
   const shard::Pace::Sleep sleep = pace.sleep(now, next_deadline(), polls());
   if (sleep.longest == Duration{0}) return;
+  // The loop does not ask the kernel in each turn, but always before it sleeps: a posted task is seen then.
+  if (hca != nullptr && loop->turn(Duration{1})) return pace.worked(now, now);
   if (siblings != nullptr && !siblings->may_sleep()) return;
   sleeps = true;
   ++tally.sleeps;
@@ -133,6 +148,8 @@ HostShards::Tally& HostShards::Tally::operator+=(const Tally& other) {
   restored += other.restored;
   revoked += other.revoked;
   lost += other.lost;
+  by_hca += other.by_hca;
+  fetched += other.fetched;
   return *this;
 }
 
@@ -140,7 +157,7 @@ HostShards::HostShards(std::uint64_t seed, std::uint32_t shards, const Clock& cl
                        std::optional<Outside> outside)
     : clock_(clock), outside_(outside), random_(~seed), gids_(shards) {
   if (shards > 1) rings_ = must(transport::siblings::HostRings::create(shards));
-  for (std::uint32_t i = 0; i < shards; ++i) shards_.push_back(std::make_unique<Shard>(*this, i));
+  for (std::uint32_t i = 0; i < shards; ++i) shards_.push_back(std::make_unique<Shard>(*this, i, shards));
   gids_.set_tell([this](transport::ShardNumber from, transport::SegmentId segment,
                         fabric::HostGids::PortNumber port) { tell(from, segment, port); });
 }
@@ -165,7 +182,7 @@ transport::HostId HostShards::id_of(std::uint32_t shard) const {
   return LaneNetwork::id_of(outside_->first_shard + shard);
 }
 
-// Like pvrdmad: to the transport first, then to the fabric.
+// Like pvrdmad: to the transports first, then to the fabric.
 void HostShards::set_view(const fabric::View& view) {
   std::set<transport::HostId> peers;
   for (const fabric::RemoteHost& other : view.hosts) {
@@ -174,6 +191,7 @@ void HostShards::set_view(const fabric::View& view) {
   for (std::uint32_t i = 0; i < count(); ++i) {
     shards_[i]->tasks.emplace_back([this, i, view, peers] {
       outside_->lanes.configure(id_of(i), peers, clock_.now());
+      if (shards_[i]->hca != nullptr) shards_[i]->hca->configure(view);
       shards_[i]->fabric.set_view(view);
     });
   }
@@ -239,6 +257,10 @@ HostShards::Tally HostShards::tally() const {
   Tally sum;
   for (const auto& each : shards_) {
     sum += each->tally;
+    if (each->hca != nullptr) {
+      sum.by_hca += each->hca->messages();
+      sum.fetched += each->hca->fetched();
+    }
     if (each->siblings == nullptr) continue;
     sum.revoked += each->siblings->ring_counters().revoked;
     sum.lost += each->siblings->ring_counters().lost;

@@ -11,7 +11,7 @@
 // for it. siblings_threads_test has that case.
 //
 // A host with one shard has no rings, as in the daemon. A host of a cluster has lanes besides: each shard has
-// its own to each shard of each other host (ADR 31).
+// its own to each shard of each other host (ADR 31), and an HCA if the world has them.
 //
 // Thread: the world's.
 #pragma once
@@ -34,6 +34,7 @@
 #include "sim/directory.h"
 #include "sim/lane_network.h"
 #include "sim/random.h"
+#include "sim/shard_hca.h"
 #include "support/running_adapter.h"
 #include "transport/local/local.h"
 #include "transport/siblings/host_rings.h"
@@ -53,6 +54,7 @@ class HostShards {
     Directory& directory;
     std::uint32_t host;         // this one
     std::uint32_t first_shard;  // its first shard, counted over all hosts
+    Nics* nics = nullptr;       // null: the hosts have no HCAs
   };
 
   // `clock` is borrowed. Without `outside`, there is no other host.
@@ -104,6 +106,8 @@ class HostShards {
     std::uint64_t restored = 0;  // times that a shard heard of revoked answers
     std::uint64_t revoked = 0;   // messages
     std::uint64_t lost = 0;      // messages
+    std::uint64_t by_hca = 0;    // messages
+    std::uint64_t fetched = 0;   // requests and answers whose payload the HCA fetched
 
     std::uint64_t heard() const { return messages + rooms + restored; }
     Tally& operator+=(const Tally& other);
@@ -112,13 +116,14 @@ class HostShards {
 
  private:
   struct Shard final : transport::SiblingInbound, fabric::FabricObserver {
-    Shard(HostShards& host, std::uint32_t index);
+    Shard(HostShards& host, std::uint32_t index, std::uint32_t shards_of_host);
     ~Shard() override;
 
     // False: it sleeps or is away.
     bool can_turn(Instant now) const;
     bool bell_rang() const;
     void turn(Instant now);
+    bool reaches(transport::HostId other) const;
     void verify_sleep(Instant now);
     bool polls() const;
     Instant next_deadline() const;
@@ -143,6 +148,7 @@ class HostShards {
     fabric::Fabric fabric;
     transport::Local local;                                 // of the only shard
     std::unique_ptr<transport::Siblings> siblings;          // null: this is the only shard
+    std::unique_ptr<ShardHca> hca;                          // null: the host has no HCA
     std::map<std::uint32_t, test::RunningAdapter> running;  // by VM
     std::vector<std::function<void()>> tasks;               // from other shards
     shard::Pace pace{{}};

@@ -6,19 +6,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sim/directory.h"
 #include "sim/host_shards.h"
 #include "sim/lane_network.h"
 #include "sim/random.h"
+#include "sim/shard_hca.h"
 
 namespace pvrdma::sim {
 
 class ShardedCluster {
  public:
-  // `clock` is borrowed.
-  ShardedCluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t shards_of_each, const Clock& clock);
+  // `clock` is borrowed. With `hcas`, which needs several hosts, each shard has an RDMA NIC.
+  ShardedCluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t shards_of_each, bool hcas,
+                 const Clock& clock);
 
   std::uint32_t hosts() const { return static_cast<std::uint32_t>(hosts_.size()); }
   std::uint32_t shards_of_each() const { return shards_of_each_; }
@@ -26,6 +29,13 @@ class ShardedCluster {
   std::uint32_t host_of(std::uint32_t shard) const { return shard / shards_of_each_; }
   LaneNetwork& lanes() { return lanes_; }
   const LaneNetwork& lanes() const { return lanes_; }
+
+  bool has_hcas() const { return nics_ != nullptr; }
+  // The port of the shard's NIC goes down or up.
+  void set_port(std::uint32_t shard, bool up);
+  // All QPs of the shard's NIC fail, as if a peer did not answer.
+  void break_pipes(std::uint32_t shard);
+  std::uint64_t crimes() const { return nics_ != nullptr ? nics_->network.crimes() : 0; }
 
   // As HostShards has them, for one shard.
   fabric::Switch& segment(std::uint32_t shard) { return of(shard).segment(shard % shards_of_each_); }
@@ -49,6 +59,7 @@ class ShardedCluster {
   bool at_rest() const;
 
  private:
+  static std::string device(std::uint32_t shard) { return "rdma" + std::to_string(shard); }
   HostShards& of(std::uint32_t shard) { return *hosts_[host_of(shard)]; }
 
   const Clock& clock_;
@@ -56,6 +67,7 @@ class ShardedCluster {
   Random random_;
   LaneNetwork lanes_;
   Directory directory_;
+  std::unique_ptr<Nics> nics_;  // null: no HCAs
   std::vector<std::unique_ptr<HostShards>> hosts_;
 };
 

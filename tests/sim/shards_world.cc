@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/must.h"
+#include "transport/hca/host_pipes.h"
 
 namespace pvrdma::sim {
 namespace {
@@ -43,7 +44,7 @@ Mix guest_mix(const ShardsOptions& options) {
 ShardsParts::ShardsParts(const ShardsOptions& options)
     : shard_of(options.vms),
       machines(waking(machine_options(options), *this)),
-      cluster(options.seed, options.hosts, options.shards, machines.clock()) {}
+      cluster(options.seed, options.hosts, options.shards, options.hcas, machines.clock()) {}
 
 ShardsWorld::ShardsWorld(const ShardsOptions& options)
     : ShardsParts(options),
@@ -74,6 +75,8 @@ ShardsWorld::ShardsTally& ShardsWorld::ShardsTally::operator+=(const ShardsTally
   gids_moved += other.gids_moved;
   rings += other.rings;
   lost_on_lanes += other.lost_on_lanes;
+  ports_down += other.ports_down;
+  pipes_broken += other.pipes_broken;
   return *this;
 }
 
@@ -168,6 +171,18 @@ void ShardsWorld::disturb_lanes() {
     ++tally_.breaks;
     lanes.break_lanes(a, b, random_.chance(500), random_.up_to(milliseconds(4)), machines.now());
   }
+}
+
+void ShardsWorld::disturb_hcas() {
+  const std::uint32_t shard = any_shard();
+  if (random_.chance(500)) {
+    ++shards_tally_.pipes_broken;
+    return cluster.break_pipes(shard);
+  }
+  ++shards_tally_.ports_down;
+  cluster.set_port(shard, false);
+  pass(random_.up_to(milliseconds(4)));
+  cluster.set_port(shard, true);
 }
 
 // The adapter moves to another shard of its host. Or, as a VM moves from host to host, to a shard which may
@@ -339,7 +354,9 @@ void ShardsWorld::make_trouble(std::size_t index, int side) {
 void ShardsWorld::disturb(std::size_t index) {
   const std::uint32_t choice = random_.below(43);
   const int side = random_.chance(500) ? 1 : 0;
-  if (cluster.hosts() > 1 && random_.chance(300)) {
+  if (cluster.has_hcas() && random_.chance(200)) {
+    disturb_hcas();
+  } else if (cluster.hosts() > 1 && random_.chance(300)) {
     disturb_lanes();
   } else if (choice < 8) {
     change_weather();
@@ -366,16 +383,31 @@ void ShardsWorld::calm_down() {
   verify_paths();
 }
 
-// Every shard knows the path to every VM.
+// Pipes that are not there yet are made because paths are looked for. A pipe that failed before may be
+// dialled again after kRedialMax only, and its dial may have been under way when its host was calmed down.
 void ShardsWorld::verify_paths() {
+  auto wrong = wrong_path();
+  const Instant until = machines.now() + 2 * transport::hca::kRedialMax;
+  while (wrong && cluster.has_hcas() && machines.now() < until) {
+    pass(milliseconds(1));
+    wrong = wrong_path();
+  }
+  require(!wrong, wrong ? *wrong : "");
+  require(cluster.crimes() == 0, "a NIC saw what no program may do");
+}
+
+// Every shard knows the path to every VM.
+std::optional<std::string> ShardsWorld::wrong_path() {
+  const auto outwards = cluster.has_hcas() ? transport::PathKind::kHca : transport::PathKind::kTcp;
   for (std::uint32_t shard = 0; shard < cluster.shards(); ++shard) {
     for (std::uint32_t vm = 0; vm < machines.count(); ++vm) {
       const auto path = cluster.segment(shard).path_to(verbs::Gid{gid_of_[vm].raw});
       const bool is_here = host_of(vm) == cluster.host_of(shard);
-      require(path.kind == (is_here ? transport::PathKind::kLocal : transport::PathKind::kTcp),
-              "a path is " + std::string(to_text(path.kind)) + ": " + path.reason);
+      if (path.kind != (is_here ? transport::PathKind::kLocal : outwards))
+        return "a path is " + std::string(to_text(path.kind)) + ": " + path.reason;
     }
   }
+  return {};
 }
 
 // What was revoked is said again before anything newer, so no QP has seen a gap. (Datagrams may be lost.)

@@ -35,6 +35,7 @@ struct ShardsOptions {
   HardwareVersion hardware_version = HardwareVersion::k18;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   Peace peace = Peace::kNone;
+  bool hcas = false;  // each shard has an RDMA NIC; needs several hosts, and no kNoLoss
 };
 
 // Members that World borrows.
@@ -60,6 +61,8 @@ class ShardsWorld final : private ShardsParts, public World {
     std::uint64_t gids_moved = 0;  // to another shard
     HostShards::Tally rings;
     std::uint64_t lost_on_lanes = 0;  // messages
+    std::uint64_t ports_down = 0;     // of NICs
+    std::uint64_t pipes_broken = 0;   // times
 
     ShardsTally& operator+=(const ShardsTally& other);
   };
@@ -83,6 +86,7 @@ class ShardsWorld final : private ShardsParts, public World {
   void start(std::uint32_t index);
   void change_weather();
   void disturb_lanes();
+  void disturb_hcas();
   void fill_rings(std::size_t index, int side);
   void stop_loans(std::size_t index, int side);
   std::optional<std::uint32_t> shard_to_move_to(std::uint32_t index);
@@ -93,6 +97,7 @@ class ShardsWorld final : private ShardsParts, public World {
   void lose(std::uint32_t index);
   void swap_gids(std::uint32_t a, std::uint32_t b);
   void verify_paths();
+  std::optional<std::string> wrong_path();
   void verify_no_loss();
 
   const Peace peace_;

@@ -106,6 +106,14 @@ ShardsOptions several_hosts_with_shards(std::uint64_t seed) {
   return options;
 }
 
+// A message that changes from lanes to pipes may overtake others.
+ShardsOptions shards_with_hcas(std::uint64_t seed) {
+  ShardsOptions options = several_hosts_with_shards(seed);
+  options.hcas = true;
+  options.peace = kPeaces[seed / 2 % 2];
+  return options;
+}
+
 // Runs the world to its end. Returns what went wrong; empty: nothing did.
 std::string live(World& world, std::uint64_t steps) {
   std::uint64_t step = 0;
@@ -285,6 +293,20 @@ TEST(Simulation, EveryHostWithShardsKeepsItsPromises) {
   EXPECT_GT(total.moved, 0u);
   EXPECT_GT(total.rings.messages, 0u);
   EXPECT_GT(total.lost_on_lanes, 0u);
+}
+
+TEST(Simulation, EveryHostWithShardsAndHcasKeepsItsPromises) {
+  ShardsWorld::ShardsTally total;
+  live_all<ShardsWorld>(shards_with_hcas, 12, 1200,
+                        [&](const ShardsWorld& world) { total += world.shards_tally(); });
+  std::printf(
+      ", %llu VMs moved to another shard, %llu moves refused, %llu messages by hca, %llu fetched, %llu ports "
+      "down, %llu times pipes broken, %llu messages lost on lanes\n",
+      number(total.moved), number(total.turned_away), number(total.rings.by_hca), number(total.rings.fetched),
+      number(total.ports_down), number(total.pipes_broken), number(total.lost_on_lanes));
+  EXPECT_GT(total.moved, 0u);
+  EXPECT_GT(total.rings.by_hca, 0u);
+  EXPECT_GT(total.rings.fetched, 0u);
 }
 
 template <typename AnyWorld, typename Options>
