@@ -400,10 +400,10 @@ inline constexpr auto kObject<transport::TcpState> =
            field("trouble", &transport::TcpState::trouble), field("peers", &transport::TcpState::peers));
 
 template <>
-inline constexpr auto kObject<transport::HcaPeerState> =
-    record("HcaPeer", field("host", &transport::HcaPeerState::name, kName),
-           field("up", &transport::HcaPeerState::is_up), field("falls", &transport::HcaPeerState::falls),
-           field("trouble", &transport::HcaPeerState::trouble));
+inline constexpr auto kObject<transport::HcaPeerState> = record(
+    "HcaPeer", field("host", &transport::HcaPeerState::name, kName),
+    field("up", &transport::HcaPeerState::is_up), field("pipes", &transport::HcaPeerState::pipes),
+    field("falls", &transport::HcaPeerState::falls), field("trouble", &transport::HcaPeerState::trouble));
 
 template <>
 inline constexpr auto kObject<transport::HcaState> = record(

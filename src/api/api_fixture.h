@@ -68,7 +68,7 @@ struct FakeSource final : snapshots::SnapshotSource {
   }
   std::atomic<bool> stopping = false;
   std::atomic<int> snapshots_taken = 0;
-  transport::HcaState hca{"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
+  transport::HcaState hca{"mlx5_0", "", {{"esx-02", true, 2, 1, ""}}, 4096};
   std::vector<adapters::AdapterTrouble> not_served;
 };
 

@@ -79,7 +79,7 @@ TEST_F(ClusterApi, TellsTheStateOfTheCluster) {
       {"host": "esx-02", "lanes_up": 4, "sessions_up": 3, "reconnects": 2, "trouble": "a lane is down"}]})"));
   EXPECT_EQ(cluster["hca"],
             Json::parse(R"({"device": "mlx5_0", "trouble": "", "pinned_bytes": 4096, "peers": [
-      {"host": "esx-02", "up": true, "falls": 1, "trouble": ""}]})"));
+      {"host": "esx-02", "up": true, "pipes": 2, "falls": 1, "trouble": ""}]})"));
   const std::string untagged =
       " has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmkN -H ";
   EXPECT_EQ(cluster["hosts"],

@@ -133,9 +133,9 @@ transport::HostId HostIds::of(const std::string& host, transport::ShardNumber sh
   return entry->second;
 }
 
-bool serves_other_shards(const control::Inventory& inventory, const std::string& host) {
+std::optional<std::uint16_t> hca_shards_of(const control::Inventory& inventory, const std::string& host) {
   const auto live = inventory.live_hosts.find(host);
-  return live != inventory.live_hosts.end() && live->second.hca_shards.has_value();
+  return live != inventory.live_hosts.end() ? live->second.hca_shards : std::nullopt;
 }
 
 ShardView compute_view(const control::Inventory& inventory, const std::string& host,
@@ -173,7 +173,7 @@ ShardView compute_view(const control::Inventory& inventory, const std::string& h
       if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort, shard});
       if (!choice.hca) continue;
       fabric::RemoteHost& there = view.fabric.hosts.back();
-      if (i > 0 && !serves_other_shards(inventory, name)) {
+      if (i >= hca_shards_of(inventory, name).value_or(1)) {
         there.reason = kOtherShardReason;
         continue;
       }

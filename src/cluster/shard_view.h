@@ -54,8 +54,8 @@ inline constexpr std::string_view kOtherShardReason =
 // The sockets of the VMs are files of the socket folder: a VM's name and this suffix.
 inline constexpr std::string_view kSocketSuffix = ".sock";
 
-// Whether the HCA of that host serves other shards than the first.
-bool serves_other_shards(const control::Inventory& inventory, const std::string& host);
+// How many shards of that host its HCA serves. Empty: its release knows of the first shard of a host only.
+std::optional<std::uint16_t> hca_shards_of(const control::Inventory& inventory, const std::string& host);
 
 // The view of `host`, as if one shard served all its adapters (vm_shards.h). The host counts as alive
 // whatever the inventory says. Equal inventories give equal views if `find` gives equal owners of sockets.

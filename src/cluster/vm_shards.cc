@@ -43,14 +43,14 @@ std::vector<ShardView> VmShards::divide(const ShardView& whole, const control::I
   return views;
 }
 
-// Takes from the view what the first shard alone can do.
+// Takes from the view what the first shard alone can do, or older releases do for a first shard alone.
 void VmShards::confine(ShardView& view, const control::Inventory& inventory) {
   const auto is_older = [&inventory](const std::string& name) {
     const auto live = inventory.live_hosts.find(name);
     return live != inventory.live_hosts.end() && !live->second.shards;
   };
   std::erase_if(view.hca.peers, [&inventory](const transport::HcaPeer& peer) {
-    return !serves_other_shards(inventory, peer.name);
+    return !hca_shards_of(inventory, peer.name);
   });
   std::erase_if(view.tcp.peers, [&](const transport::TcpPeer& peer) { return is_older(peer.name); });
   for (fabric::RemoteHost& host : view.fabric.hosts) {
@@ -59,7 +59,7 @@ void VmShards::confine(ShardView& view, const control::Inventory& inventory) {
       host.path = fabric::PathKind::kNone;
       host.reason = fmt::format("host {} runs an older release, which reaches the first shard of a host only",
                                 host.name);
-    } else if (host.path == fabric::PathKind::kHca && !serves_other_shards(inventory, host.name)) {
+    } else if (host.path == fabric::PathKind::kHca && !hca_shards_of(inventory, host.name)) {
       host.path = fabric::PathKind::kTcp;
       host.reason = kOtherShardReason;
     }

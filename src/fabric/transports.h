@@ -26,9 +26,15 @@ class Transports {
   transport::Transport* way_to(transport::HostId host, transport::PathKind kind) const {
     transport::Transport* const wanted = find(kind);
     if (kind != transport::PathKind::kHca || (wanted != nullptr && wanted->is_up(host))) return wanted;
-    if (wanted != nullptr) wanted->prepare(host);
     transport::Transport* const tcp = find(transport::PathKind::kTcp);
     return tcp != nullptr ? tcp : wanted;
+  }
+
+  // Messages to the host are about to take way_to(host, kind): a transport that they would rather take is
+  // asked to reach it.
+  void want(transport::HostId host, transport::PathKind kind) const {
+    transport::Transport* const wanted = find(kind);
+    if (kind == transport::PathKind::kHca && wanted != nullptr && !wanted->is_up(host)) wanted->prepare(host);
   }
 
   // Whether any transport reaches the host.

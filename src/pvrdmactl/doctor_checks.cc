@@ -18,8 +18,8 @@ namespace {
 constexpr std::array kQemuNeeded{10, 1};
 constexpr std::uint64_t kDayS = 86400;
 constexpr std::uint64_t kWarnBeforeDays = 14;
-constexpr std::uint64_t kOpenFilesNeeded = 4096;         // about 60 for each VM with memory in several parts
-constexpr std::uint64_t kLockedBytesOfPeer = 4'718'592;  // a pipe's slots, see path hca in pvrdmad(8)
+constexpr std::uint64_t kOpenFilesNeeded = 4096;          // about 60 for each VM with memory in several parts
+constexpr std::uint64_t kLockedBytesOfPipes = 4'718'592;  // slots of a pipe in each direction, pvrdmad(8)
 
 Finding ok(std::string subject, std::string says) {
   return {Verdict::kOk, std::move(subject), std::move(says), {}};
@@ -122,7 +122,9 @@ Finding check_locked_memory(const Json& process, const Json& adapters, const Jso
   if (!has_hca(cluster)) return skipped("locked memory", "only the path hca locks memory");
   const Json& limit = process.at("locked_bytes_max");
   if (limit.is_null()) return ok("locked memory", "the daemon has no limit");
-  std::uint64_t needed = cluster.at("hca").at("peers").size() * kLockedBytesOfPeer;
+  std::uint64_t needed = 0;
+  for (const Json& peer : cluster.at("hca").at("peers"))
+    needed += std::max<std::uint64_t>(1, peer.value("pipes", 1U)) * kLockedBytesOfPipes;
   for (const Json& adapter : adapters) needed += number_at(adapter, "memory_bytes");
   const auto bytes = limit.get<std::uint64_t>();
   const std::string says =

@@ -106,7 +106,7 @@ class Daemon {
   std::size_t shards_without_ward() const { return loops_.size() - (ward_number_ ? 1 : 0); }
   // The shard of an adapter of the configuration, by its place there.
   std::size_t shard_of(std::size_t adapter) const { return adapter % shards_without_ward(); }
-  // The shard that lets other hosts in, and has the HCA and the links to native endpoints.
+  // The shard that lets other hosts in, and has the links to native endpoints.
   ShardRig& first() { return *rigs_.front(); }
   api::HostProof host_proof();
   std::vector<snapshots::CounterGroup> process_counters() const;

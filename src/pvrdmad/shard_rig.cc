@@ -65,7 +65,11 @@ void ShardRig::make_hca(transport::hca::Introducer& introducer, transport::hca::
       .open = transport::hca::open_rdma,
       .introducer = introducer,
       .worker = worker,
-      .may_ask = [tcp = tcp_.get()](transport::HostId host) { return tcp->is_up(host); },
+      .lanes =
+          [tcp = tcp_.get()](transport::HostId host) {
+            using enum transport::hca::LaneState;
+            return tcp->is_up(host) ? kUp : tcp->trouble(host).empty() ? kRest : kDown;
+          },
       .shard = number_,
       .refused = refused};
   hca_ = std::make_unique<transport::Hca>(std::move(options), loop_, clock_, fabric_);

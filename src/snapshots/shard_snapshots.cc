@@ -287,6 +287,8 @@ void add_hca(const transport::HcaState& shard, std::size_t number, transport::Hc
   if (number == 0) {
     all.device = shard.device;
     all.trouble = shard.trouble;
+  } else if (all.trouble.empty() && !shard.trouble.empty()) {
+    all.trouble = fmt::format("on shard {}: {}", number, shard.trouble);
   }
   for (const transport::HcaPeerState& peer : shard.peers) {
     const auto known = std::ranges::find(all.peers, peer.name, &transport::HcaPeerState::name);
@@ -294,6 +296,7 @@ void add_hca(const transport::HcaState& shard, std::size_t number, transport::Hc
       all.peers.push_back(peer);
       continue;
     }
+    known->pipes += peer.pipes;
     known->falls += peer.falls;
     if (known->trouble.empty()) known->trouble = peer.trouble;
   }

@@ -128,7 +128,7 @@ class HcaPath final : public HostPath {
                                     transport::hca::NicUser& user) { return nics.open(name, user); },
             .introducer = introducer_,
             .worker = worker_,
-            .may_ask = [](transport::HostId) { return true; },
+            .lanes = [](transport::HostId) { return transport::hca::LaneState::kUp; },
             .lends_from = limits.reads == kE810.reads ? 1U : 8U * 1024 + 1},
         loop_, around.clock, around.fabric);
     book_.hosts[{name(host_), {}}] = hca_.get();

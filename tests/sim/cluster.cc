@@ -36,7 +36,11 @@ Cluster::Host::Host(Cluster& of, std::uint32_t at, bool is_stranger)
                           transport::hca::NicUser& user) { return of.nics_.open(device, user); },
             .introducer = *introducer,
             .worker = worker,
-            .may_ask = [this](transport::HostId host) { return tcp.is_up(host); },
+            .lanes =
+                [this](transport::HostId host) {
+                  using enum transport::hca::LaneState;
+                  return tcp.is_up(host) ? kUp : kDown;
+                },
             .times = {.proof_first = std::chrono::milliseconds(1),
                       .proof_max = std::chrono::milliseconds(8),
                       .bulk_pause_first = std::chrono::microseconds(100),

@@ -204,6 +204,14 @@ bool HostShards::has_view(const fabric::View& view) const {
   });
 }
 
+void HostShards::want_pipes() {
+  for (const auto& each : shards_) {
+    if (each->hca == nullptr) continue;
+    each->hca->prepare(each->fabric.view());
+    each->sleeps = false;
+  }
+}
+
 void HostShards::run(std::uint32_t shard, std::uint32_t vm, device::Adapter& adapter) {
   shards_[shard]->running.try_emplace(vm, *shards_[shard]->loop, adapter);
   wake(shard);

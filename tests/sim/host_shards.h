@@ -72,6 +72,9 @@ class HostShards {
   // Whether all shards have the view, and a lane to each shard that it names.
   bool has_view(const fabric::View& view) const;
 
+  // Each shard connects to each other host by HCA.
+  void want_pipes();
+
   // From now on the shard runs the adapter (borrowed) of the VM `vm`, until end().
   void run(std::uint32_t shard, std::uint32_t vm, device::Adapter& adapter);
   void end(std::uint32_t shard, std::uint32_t vm);

@@ -42,7 +42,10 @@ ShardHca::ShardHca(Nics& nics, const Where& where, shard::Loop& loop, const Cloc
                                         NicUser& user) { return network.open(device, user); },
       .introducer = introducer_,
       .worker = worker_,
-      .may_ask = [&tcp](transport::HostId host) { return tcp.is_up(host); },
+      .lanes =
+          [&tcp](transport::HostId host) {
+            return tcp.is_up(host) ? transport::hca::LaneState::kUp : transport::hca::LaneState::kDown;
+          },
       .times = {.proof_first = milliseconds(1),
                 .proof_max = milliseconds(8),
                 .bulk_pause_first = microseconds(100),
@@ -76,6 +79,10 @@ void ShardHca::configure(const fabric::View& view) {
         {other.id, other.name, transport::ShardNumber(static_cast<std::uint16_t>(shard))});
   }
   hca_->configure(settings);
+}
+
+void ShardHca::prepare(const fabric::View& view) {
+  for (const fabric::RemoteHost& other : view.hosts) hca_->prepare(other.id);
 }
 
 }  // namespace pvrdma::sim

@@ -66,6 +66,8 @@ class ShardHca {
   ShardHca& operator=(const ShardHca&) = delete;
 
   void configure(const fabric::View& view);
+  // Connects to each shard that the view reaches by HCA.
+  void prepare(const fabric::View& view);
   bool is_up(transport::HostId host) const { return hca_->is_up(host); }
   Instant next_deadline() const { return std::min(hca_->next_deadline(), worker_.next_deadline()); }
   std::uint64_t messages() const { return hca_->counters().messages(); }

@@ -32,6 +32,10 @@ void ShardedCluster::break_pipes(std::uint32_t shard) {
   nics_->network.break_qps(device(shard));
 }
 
+void ShardedCluster::want_pipes() {
+  for (const auto& host : hosts_) host->want_pipes();
+}
+
 void ShardedCluster::run(std::uint32_t shard, std::uint32_t vm, device::Adapter& adapter) {
   of(shard).run(shard % shards_of_each_, vm, adapter);
 }

@@ -35,6 +35,8 @@ class ShardedCluster {
   void set_port(std::uint32_t shard, bool up);
   // All QPs of the shard's NIC fail, as if a peer did not answer.
   void break_pipes(std::uint32_t shard);
+  // Each shard connects to each shard of other hosts by HCA.
+  void want_pipes();
   std::uint64_t crimes() const { return nics_ != nullptr ? nics_->network.crimes() : 0; }
 
   // As HostShards has them, for one shard.

@@ -383,9 +383,10 @@ void ShardsWorld::calm_down() {
   verify_paths();
 }
 
-// Pipes that are not there yet are made because paths are looked for. A pipe that failed before may be
+// A pipe that failed before may be
 // dialled again after kRedialMax only, and its dial may have been under way when its host was calmed down.
 void ShardsWorld::verify_paths() {
+  cluster.want_pipes();
   auto wrong = wrong_path();
   const Instant until = machines.now() + 2 * transport::hca::kRedialMax;
   while (wrong && cluster.has_hcas() && machines.now() < until) {

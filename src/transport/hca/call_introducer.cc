@@ -127,7 +127,25 @@ void CallIntroducer::stop() {
   if (there_ != nullptr) there_->interrupt();
 }
 
+Result<void> CallIntroducer::check(const std::string& host) {
+  const auto found = not_before_.find(host);
+  if (found == not_before_.end()) return {};
+  if (Instant::now() < found->second)
+    return fail(EAGAIN,
+                fmt::format("host {} took long to answer the last offer: it is asked again soon", host));
+  not_before_.erase(found);
+  return {};
+}
+
 Result<PipeAnswer> CallIntroducer::introduce(const std::string& host, const PipeOffer& offer) {
+  const Instant began = Instant::now();
+  auto answer = ask(host, offer);
+  const Duration took = Instant::now() - began;
+  if (took > kShort) not_before_[host] = Instant::now() + kShare * took;
+  return answer;
+}
+
+Result<PipeAnswer> CallIntroducer::ask(const std::string& host, const PipeOffer& offer) {
   const auto stopped = [] { return fail(ECANCELED, "the daemon stops"); };
   if (!set_conversation(nullptr)) return stopped();
   const auto call = calls_.call(host);

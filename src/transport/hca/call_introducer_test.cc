@@ -1,9 +1,15 @@
 #include "transport/hca/call_introducer.h"
 
+#include <arpa/inet.h>
+#include <cerrno>
+#include <sys/socket.h>
 #include <vector>
 
 #include "gtest/gtest.h"
 
+#include "base/fd.h"
+#include "base/ip_address.h"
+#include "calls/host_calls.h"
 #include "calls/said_fixture.h"
 
 namespace pvrdma::transport::hca {
@@ -117,6 +123,29 @@ TEST(CallIntroducerTest, WhatIsNoAnswerIsRefused) {
     lacking.erase(member);
     EXPECT_FALSE(answer_of(lacking)) << lacking.dump();
   }
+}
+
+// A host that takes connections at the port of all hosts, and says nothing.
+TEST(CallIntroducerTest, AHostThatAnswersSlowlyIsAskedLessOften) {
+  const auto here = IpAddress::parse("127.161.9.1").value();
+  const Fd silent(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(28250), .sin_addr = {}, .sin_zero = {}};
+  ASSERT_EQ(::inet_pton(AF_INET, "127.161.9.1", &address.sin_addr), 1);
+  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(silent.get(), 8), 0);
+  const calls::HostCalls calls(
+      "esx1",
+      [&](const std::string&) {
+        return calls::Route{here, here};
+      },
+      nullptr, "cubic");
+  CallIntroducer introducer(calls);
+  EXPECT_TRUE(introducer.check("esx2"));
+  ASSERT_FALSE(introducer.introduce("esx2", PipeOffer{kCalledEnd, {kGid}}));
+  const auto refused = introducer.check("esx2");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EAGAIN);
+  EXPECT_TRUE(introducer.check("esx3")) << "which is not slow";
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ bool Hca::Impl::run(Instant now) {
     more = true;
     shared.attention = false;
     try {
-      for (const auto& [id, entry] : hosts) entry->turn(now, options.may_ask(id));
+      for (const auto& [id, entry] : hosts) entry->turn(now, options.lanes);
     } catch (const std::bad_alloc&) {  // the next turn continues
       shared.attention = true;
     }
@@ -139,6 +139,7 @@ Hca::~Hca() {
   }
   impl_->shared.station.reset();
   impl_->show_station();
+  impl_->take_arrivals();
   impl_->hosts.clear();
   impl_->is_over = true;
   impl_->close_device(impl_->release_device());
@@ -182,10 +183,42 @@ Result<hca::PipeAnswer> Hca::answer(const std::string& host, const hca::PipeOffe
   if (auto done = (*end)->connect(gids->acceptor, gids->dialler, offer.end); !done)
     return Failure(std::move(done).error());
   const hca::PipeAnswer answer{.end = (*end)->here(), .dialler = gids->dialler, .acceptor = gids->acceptor};
-  Impl::come_back(impl_->self, impl_->loop, [id = peer->id, made = *std::move(end)](Impl& impl) mutable {
-    impl.pipes(id).adopt(std::move(made), impl.shared.clock.now());
-  });
+  if (!impl_->pass_on(peer->id, *std::move(end))) return fail(EBUSY, "its shard is too busy");
   return answer;
+}
+
+// The node is made and destroyed outside the lock, which the shard takes.
+bool Hca::Impl::pass_on(HostId peer, std::unique_ptr<PipeEnd> end) {
+  Arrivals made;
+  made.emplace(peer, std::move(end));
+  std::unique_ptr<PipeEnd> older;
+  {
+    const std::lock_guard lock(arrivals_mutex);
+    if (const auto waits = arrivals.find(peer); waits != arrivals.end()) {
+      older = std::exchange(waits->second, std::move(made.begin()->second));
+    } else {
+      arrivals.merge(made);
+    }
+  }
+  // Then the shard has been told already, and `older` ends here, on a thread that may sleep.
+  if (older != nullptr || come_back(self, loop, [](Impl& impl) { impl.take_arrivals(); })) return true;
+  const std::lock_guard lock(arrivals_mutex);
+  if (const auto waits = arrivals.find(peer); waits != arrivals.end()) made.insert(arrivals.extract(waits));
+  return false;
+}
+
+void Hca::Impl::take_arrivals() {
+  Arrivals taken;
+  {
+    const std::lock_guard lock(arrivals_mutex);
+    taken.swap(arrivals);
+  }
+  for (auto& [peer, end] : taken) {
+    if (const auto found = hosts.find(peer); found != hosts.end())
+      found->second->adopt(std::move(end), shared.clock.now());
+    else
+      bury(std::move(end));
+  }
 }
 
 const Counters& Hca::counters() const {
@@ -290,7 +323,7 @@ std::vector<HcaPeerState> Hca::peers() const {
   std::vector<HcaPeerState> states;
   for (const HcaPeer& peer : impl_->settings.peers) {
     const HostPipes& pipes = *impl_->hosts.at(peer.id);
-    states.push_back({peer.name, pipes.is_up(), pipes.falls(), trouble(peer.id)});
+    states.push_back({peer.name, pipes.is_up(), pipes.is_up() ? 1U : 0U, pipes.falls(), trouble(peer.id)});
   }
   return states;
 }

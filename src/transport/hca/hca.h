@@ -38,8 +38,16 @@
 namespace pvrdma::transport {
 
 namespace hca {
+
 class Worker;
-}
+
+enum class LaneState : std::uint8_t {
+  kDown,  // nothing gets through now
+  kRest,  // nothing needs them
+  kUp,
+};
+
+}  // namespace hca
 
 // A shard of another host.
 struct HcaPeer {
@@ -53,7 +61,7 @@ struct HcaPeer {
 struct HcaSettings {
   std::string device;                // its name in libibverbs; empty: no device
   std::optional<verbs::Gid> tagged;  // of the VMkernel adapter that is tagged
-  std::vector<HcaPeer> peers;        // pipes exist with these hosts only
+  std::vector<HcaPeer> peers;        // pipes exist with these shards of hosts only
   friend bool operator==(const HcaSettings&, const HcaSettings&) = default;
 };
 
@@ -102,8 +110,8 @@ struct HcaOptions {
   hca::OpenNic open;
   hca::Introducer& introducer;
   hca::Worker& worker;
-  // Whether an introduction can succeed now: the hosts' lanes are connected.
-  std::function<bool(HostId)> may_ask;
+  // The state of the hosts' lanes: an introduction takes the same way.
+  std::function<hca::LaneState(HostId)> lanes;
   HcaTimes times = {};
   // Shorter payload goes through the pipe, which is cheaper than a fetch. At least 1.
   std::uint32_t lends_from = 8 * 1024 + 1;

@@ -52,13 +52,14 @@ void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> 
   const Instant now = shared.clock.now();
   const auto failed = [&](const std::string& why) {
     trouble = why;
-    log::warn("hca: {}; trying again", why);
+    if (std::exchange(noted_trouble, why) != why) log::warn("hca: {}; trying again", why);
     open_at = now + kReopenPause;
     announce(now);
   };
   if (!opened) return failed(opened.error().message);
   if (!found) return failed(found.error().message);
   nic = *std::move(opened);
+  noted_trouble.clear();
   const auto fds = nic->event_fds();
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (auto watched = loop.watch(fds[i], shard::Interest::kRead, *this); !watched) {

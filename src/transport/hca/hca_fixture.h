@@ -85,7 +85,7 @@ class HcaFixture : public testing::Test {
     LaterWorker worker;
     DirectIntroducer introducer;
     std::unique_ptr<Hca> hca;
-    bool may_ask = true;
+    LaneState lanes = LaneState::kUp;
   };
 
   HcaFixture() {
@@ -115,7 +115,7 @@ class HcaFixture : public testing::Test {
         HcaOptions{.open = [this](const std::string& name, NicUser& user) { return nics_.open(name, user); },
                    .introducer = host.introducer,
                    .worker = host.worker,
-                   .may_ask = [&host](HostId) { return host.may_ask; },
+                   .lanes = [&host](HostId) { return host.lanes; },
                    .shard = shard},
         *loop_, clock_, host.told);
     book_.hosts[{host.name, host.shard}] = host.hca.get();

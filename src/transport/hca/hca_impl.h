@@ -32,14 +32,15 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
         loop(the_loop) {}
 
   // Runs `then` on the shard unless the Hca is gone by then. Called from a job of the worker.
+  // False: the shard takes nothing now.
   template <typename Then>
-  static void come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
-    static_cast<void>(loop.post(shard::Task(
+  static bool come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
+    return loop.post(shard::Task(
         [to, then = std::move(then)]() mutable {
           if (const auto impl = to.lock(); impl != nullptr && !impl->is_over)
             impl->or_later([&] { then(*impl); });
         },
-        "news of the RDMA NIC")));
+        "news of the RDMA NIC"));
   }
 
   // Runs `action`. If memory runs out, the device is reopened some seconds later.
@@ -103,8 +104,18 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   std::shared_ptr<hca::Nic> nic;  // null: no device is open
   hca::NicPort port;
   std::string trouble = "this host has no active HCA";  // of the device; empty: it works
+  std::string noted_trouble;                            // of opening the device, logged last
   std::uint64_t device_attempt = 0;
   Instant open_at = Instant::never();
+
+  // Pipes that peers have dialled and that wait for the shard, at most one of each peer.
+  using Arrivals = std::map<HostId, std::unique_ptr<hca::PipeEnd>>;
+  // Called on any thread. False: the shard takes nothing now.
+  [[nodiscard]] bool pass_on(HostId peer, std::unique_ptr<hca::PipeEnd> end);
+  void take_arrivals();
+
+  std::mutex arrivals_mutex;
+  Arrivals arrivals;  // guarded
 
   std::mutex station_mutex;
   std::shared_ptr<const hca::Station> station;  // guarded: a copy of `shared.station` for other threads

@@ -24,6 +24,9 @@ class HcaShardsTest : public HcaFixture {
     return slot;
   }
 
+  struct NoNews final : NicUser {
+    void on_news(News) override {}
+  } user_;
   Host& a0_ = add_host();
   Host& a1_ = add_shard(a0_, 1);
   Host& b0_ = add_host();
@@ -94,6 +97,44 @@ TEST_F(HcaShardsTest, APipeThatIsWantedIsMadeWhenThatBecomesPossible) {
   EXPECT_NE(a1_.hca->trouble(b1_.id), "");
   nics_.set_port(b1_.device, true);
   EXPECT_TRUE(wait([&] { return a1_.hca->is_up(b1_.id); }, seconds(10)));
+}
+
+// As when a NIC comes back under connections that are idle: nothing needs the lanes meanwhile.
+TEST_F(HcaShardsTest, APathInUseIsDialledAlsoIfLanesRest) {
+  ASSERT_TRUE(comes_up(a1_, b1_));
+  const auto way = open(a1_, b1_);
+  a1_.lanes = LaneState::kRest;
+  pass(2 * kRestAfter);
+  nics_.set_port(a1_.device, false);
+  ASSERT_TRUE(wait([&] { return !a1_.hca->is_up(b1_.id); }));
+  nics_.set_port(a1_.device, true);
+  EXPECT_TRUE(wait([&] { return a1_.hca->is_up(b1_.id); }, seconds(10)));
+}
+
+// As if the peer's HCA never answered. The lanes rest because no path needs them any more.
+TEST_F(HcaShardsTest, APipeThatNothingWaitsForIsNotDialledForEver) {
+  a1_.hca->prepare(b1_.id);
+  leave(b1_);
+  pass(2 * kRestAfter);
+  EXPECT_NE(a1_.hca->trouble(b1_.id), "");
+  a1_.lanes = LaneState::kRest;
+  pass(2 * kRestAfter);
+  const std::uint64_t failed = a1_.hca->errors().failed_setups;
+  EXPECT_GT(failed, 100U) << "it was dialled while a path waited";
+  EXPECT_EQ(a1_.hca->next_deadline(), Instant::never());
+  pass(10 * kRestAfter);
+  EXPECT_EQ(a1_.hca->errors().failed_setups, failed);
+}
+
+TEST_F(HcaShardsTest, AShardThatSleepsHoldsOneEndOfEachPeer) {
+  ASSERT_TRUE(comes_up(a1_, b1_));
+  const std::size_t before = nics_.objects();
+  for (int i = 0; i < 50; ++i) {
+    const auto made = PipeEnd::make(nics_.open(a0_.device, user_).value(), 4096);
+    ASSERT_TRUE(b1_.hca->answer(a0_.name, {.end = (*made)->here(), .gids = {link_local(1)}}));
+  }
+  EXPECT_LE(nics_.objects(), before + 2) << "a QP and its region: the others were replaced";
+  pass(seconds(1));
 }
 
 TEST_F(HcaShardsTest, APathInUseIsDialledAgainAfterAFailure) {

@@ -11,6 +11,7 @@ namespace pvrdma::transport {
 struct HcaPeerState {
   std::string name;  // the host's
   bool is_up = false;
+  std::uint32_t pipes = 0;  // that this host has dialled and that are up
   std::uint64_t falls = 0;  // how often it ceased to be up
   std::string trouble;      // why it is not up; empty: it is, or no pipe to it is needed
 };

@@ -241,11 +241,11 @@ TEST_F(HcaTest, WhoIsNoPeerAnyMoreIsReachedNoMore) {
 TEST_F(HcaTest, NobodyIsAskedWhomNoLaneReaches) {
   Host& a = add_host();
   Host& b = add_host();
-  a.may_ask = b.may_ask = false;
+  a.lanes = b.lanes = hca::LaneState::kDown;
   meet();
   pass(seconds(10));
   EXPECT_FALSE(a.hca->is_up(b.id));
-  a.may_ask = b.may_ask = true;
+  a.lanes = b.lanes = hca::LaneState::kUp;
   EXPECT_TRUE(wait([&] { return reach(a, b); }, milliseconds(200))) << "however long the lanes were away";
 }
 
@@ -296,7 +296,7 @@ TEST_F(HcaTest, ConfigurationMayRefuseAnyDevice) {
   Hca refusing(HcaOptions{.open = nullptr,
                           .introducer = a.introducer,
                           .worker = a.worker,
-                          .may_ask = [](HostId) { return true; },
+                          .lanes = [](HostId) { return hca::LaneState::kUp; },
                           .refused = "[hca] enabled is false on this host"},
                *loop_, clock_, told);
   refusing.configure({.device = "rdma1", .peers = {{HostId(2), "esx2"}}});

@@ -1,6 +1,8 @@
 #include "transport/hca/host_pipes.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <fmt/core.h>
 #include <new>
 #include <utility>
@@ -14,6 +16,7 @@ namespace {
 Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, ShardNumber from, Introducer& introducer,
                                              const HcaPeer& peer) {
   if (here == nullptr) return fail("the device is not active");
+  if (auto may = introducer.check(peer.name); !may) return Failure(std::move(may).error());
   auto end = PipeEnd::make(here->nic, here->mtu);
   if (!end) return end;
   const PipeOffer offer{.end = (*end)->here(), .gids = here->gids, .from_shard = from, .shard = peer.shard};
@@ -30,7 +33,8 @@ Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, ShardNumber fr
 
 // A job for the worker's thread and its result.
 struct HostPipes::Job {
-  std::uint64_t attempt = 0;
+  std::atomic<bool> is_void = false;  // nobody wants the result
+  std::atomic<bool> has_begun = false;
   Result<std::unique_ptr<PipeEnd>> made = nullptr;
 };
 
@@ -54,23 +58,22 @@ void HostPipes::configure(const HcaPeer& peer, const std::string& denied, Instan
 }
 
 void HostPipes::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
-  ++attempt_;  // a dial in progress will be ignored
-  dialling_until_ = {};
+  give_up_dial();
   if (dialled_ != nullptr) dialled_->close(reason, sentence, now);
   if (accepted_ != nullptr) accepted_->close(reason, sentence, now);
   trouble_ = sentence;
 }
 
 void HostPipes::break_off(const std::string& trouble, Instant now) {
-  ++attempt_;
-  dialling_until_ = {};
+  give_up_dial();
   trouble_ = trouble;
   if (dialled_ != nullptr) dialled_->break_off(trouble);
   if (accepted_ != nullptr) accepted_->break_off(trouble);
-  turn(now, false);
+  look_after_pipes(now);
 }
 
 void HostPipes::prepare() {
+  need(shared_.clock.now());
   if (is_up_ || is_wanted_) return;
   is_wanted_ = true;
   shared_.attention = true;
@@ -96,31 +99,64 @@ void HostPipes::rest_if_idle(Instant now) {
     dialled_->close(wire::GoodbyeReason::kReconfigured, "no adapter has used it for a minute", now);
 }
 
+// The result of a dial in progress will be ignored. One that has not begun does nothing.
+void HostPipes::give_up_dial() {
+  if (dialling_ != nullptr) dialling_->is_void = true;
+  dialling_ = nullptr;
+}
+
+void HostPipes::dial_if_needed(Instant now, const Lanes& lanes) {
+  if (!denied_.empty() || dialled_ != nullptr || !is_needed(now)) return;
+  if (dialling_ != nullptr && now >= dialling_until_) {
+    if (dialling_->has_begun) {
+      give_up_dial();
+    } else {
+      dialling_until_ = now + kDialMax;  // the worker has much to do
+    }
+  }
+  if (dialling_ != nullptr || now < dial_at_) {
+    shared_.check_at(dialling_ != nullptr ? dialling_until_ : dial_at_);
+    return;
+  }
+  const LaneState way = lanes(peer_.id);
+  if (way == LaneState::kRest && now >= needed_until_) is_wanted_ = false;  // no path waits there
+  if (way == LaneState::kDown) {  // nothing has failed: asks again soon
+    dial_at_ = now + kRedialFirst;
+    shared_.check_at(dial_at_);
+  } else if (is_needed(now)) {
+    dial(now);
+  }
+}
+
 void HostPipes::dial(Instant now) {
   auto job = std::make_shared<Job>();
-  job->attempt = ++attempt_;
   // `this` is safe: HostPipes lives as long as the Hca, and without the Hca the second function is not
   // called.
   shared_.services.work(
       [job, here = shared_.station, from = shared_.shard, peer = peer_, &introducer = introducer_] {
+        if (job->is_void) return;
+        job->has_begun = true;
         job->made = dialled_end(here.get(), from, introducer, peer);
       },
       [this, job] { on_dialled(*job); });
+  dialling_ = std::move(job);
   dialling_until_ = now + kDialMax;
   shared_.check_at(dialling_until_);
 }
 
 void HostPipes::on_dialled(Job& job) {
-  if (job.attempt != attempt_) {
-    if (job.made) shared_.services.bury(*std::move(job.made));
+  if (job.is_void) {
+    if (job.made && *job.made != nullptr) shared_.services.bury(*std::move(job.made));
     return;
   }
   const Instant now = shared_.clock.now();
-  dialling_until_ = {};
+  dialling_ = nullptr;
   if (!job.made) {
-    ++shared_.errors.failed_setups;
     trouble_ = job.made.error().message;
-    note("no pipe", now);
+    if (job.made.error().code != EAGAIN) {
+      ++shared_.errors.failed_setups;
+      note("no pipe", now);
+    }
     dial_later(now);
     return;
   }
@@ -159,7 +195,12 @@ void HostPipes::stop_all(const verbs::Engine& engine) {
   if (accepted_ != nullptr) accepted_->stop_all(engine);
 }
 
-void HostPipes::turn(Instant now, bool may_ask) {
+void HostPipes::turn(Instant now, const Lanes& lanes) {
+  look_after_pipes(now);
+  dial_if_needed(now, lanes);
+}
+
+void HostPipes::look_after_pipes(Instant now) {
   if (dialled_ != nullptr && dialled_->broken()) end_dialled(now);
   if (accepted_ != nullptr && accepted_->broken()) bury(accepted_);
   if (dialled_ != nullptr && dialled_->is_up()) {
@@ -183,14 +224,6 @@ void HostPipes::turn(Instant now, bool may_ask) {
   tell(now);
   if (dialled_ != nullptr) dialled_->turn(now);
   if (accepted_ != nullptr) accepted_->turn(now);
-  if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
-  if (!is_needed(now)) return;
-  if (!may_ask) {  // nothing has failed: asks again soon
-    dial_at_ = now + kRedialFirst;
-    shared_.check_at(dial_at_);
-    return;
-  }
-  dial(now);
 }
 
 void HostPipes::end_dialled(Instant now) {
@@ -231,7 +264,10 @@ void HostPipes::bury(std::unique_ptr<Pipe>& pipe) {
 void HostPipes::note(const char* what, Instant now) {
   if (trouble_ == noted_ || !limiter_.allow(now)) return;
   noted_ = trouble_;
-  log::warn("hca: {} to {}: {}; trying again", what, peer_name(peer_.name, peer_.shard), trouble_);
+  const log::Level level = leads_to_first() ? log::Level::kWarn : log::Level::kDebug;
+  if (log::enabled(level))
+    log::write(level, fmt::format("hca: {} to {}: {}; trying again", what, peer_name(peer_.name, peer_.shard),
+                                  trouble_));
 }
 
 // Other pipes than those between the first shards come and go as they are needed.
@@ -260,7 +296,7 @@ Instant HostPipes::next_deadline() const {
     next = std::min(next, dialled_->next_deadline());
     if (!is_up_) next = std::min(next, usable_at_);
   } else if (denied_.empty() && !rests()) {
-    next = std::min(next, std::max(dial_at_, dialling_until_));
+    next = std::min(next, dialling_ != nullptr ? dialling_until_ : dial_at_);
   }
   if (accepted_ != nullptr) next = std::min(next, accepted_->next_deadline());
   return next;

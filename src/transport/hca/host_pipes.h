@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,7 +25,7 @@ namespace pvrdma::transport::hca {
 // The pause between attempts to dial.
 inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kRedialMax = std::chrono::seconds(1);
-// A dial without a result by then is given up.
+// A dial that has begun and has no result by then is given up.
 inline constexpr Duration kDialMax = std::chrono::seconds(30);
 // A pipe that nothing has used for this long rests.
 inline constexpr Duration kRestAfter = std::chrono::minutes(1);
@@ -47,7 +48,7 @@ class HostPipes {
   // Takes over a pipe that the other host dialled. Never called from within a pipe.
   void adopt(std::unique_ptr<PipeEnd> end, Instant now);
 
-  // Paths to the peer wait for a pipe: dials until there is one.
+  // Messages to the peer go another way and want a pipe: dials until there is one, or that way rests.
   void prepare();
   // This object. As long as somebody has the pointer, the pipe is needed. The pointer may outlive the Hca,
   // but does not keep this object alive.
@@ -70,13 +71,16 @@ class HostPipes {
   void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
 
-  void turn(Instant now, bool may_ask);
+  using Lanes = std::function<LaneState(HostId)>;
+  void turn(Instant now, const Lanes& lanes);
   void on_time(Instant now);
   Instant next_deadline() const;
 
  private:
   struct Job;
 
+  void look_after_pipes(Instant now);
+  void dial_if_needed(Instant now, const Lanes& lanes);
   void dial(Instant now);
   void on_dialled(Job& job);
   void end_dialled(Instant now);
@@ -85,6 +89,7 @@ class HostPipes {
   void bury(std::unique_ptr<Pipe>& pipe);
   void dial_later(Instant now);
   void note(const char* what, Instant now);
+  void give_up_dial();
   // Whether both ends are the first shards of their hosts.
   bool leads_to_first() const;
   bool is_needed(Instant now) const;
@@ -96,12 +101,12 @@ class HostPipes {
   HcaPeer peer_;
   std::string denied_ = "nothing is known of the host";
   const std::shared_ptr<void> use_ = std::make_shared<char>();
-  bool is_wanted_ = false;  // by prepare(), until it is up
+  bool is_wanted_ = false;  // by prepare(), until it is up or nothing waits for it
   Instant needed_until_{};
   std::unique_ptr<Pipe> dialled_;
   std::unique_ptr<Pipe> accepted_;
-  std::uint64_t attempt_ = 0;
-  Instant dialling_until_{};  // in the future: a dial is in progress
+  std::shared_ptr<Job> dialling_;  // null: no dial is in progress
+  Instant dialling_until_{};
   Instant dial_at_{};
   Duration pause_ = kRedialFirst;
   Instant usable_at_ = Instant::never();  // when dialled_ may be used, once it is connected

@@ -76,6 +76,8 @@ std::optional<GidPair> choose_gids(const std::vector<verbs::Gid>& dialler,
 class Introducer {
  public:
   virtual ~Introducer() = default;
+  // Whether the host may be asked now. EAGAIN: not yet, one clause.
+  virtual Result<void> check(const std::string& /*host*/) { return {}; }
   // Blocks for a bounded time. Errors: one clause; ECANCELED: the other host refuses, in its own words.
   virtual Result<PipeAnswer> introduce(const std::string& host, const PipeOffer& offer) = 0;
 };
