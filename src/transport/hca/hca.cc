@@ -252,8 +252,9 @@ std::string Hca::trouble(HostId host) const {
   if (entry == impl_->hosts.end()) return impl_->trouble;
   if (entry->second->is_up()) return {};
   if (!impl_->trouble.empty()) return impl_->trouble;
+  if (entry->second->rests()) return {};
   const std::string& why = entry->second->trouble();
-  return !why.empty() ? why : entry->second->rests() ? "" : "a pipe is being made";
+  return why.empty() ? "a pipe is being made" : why;
 }
 
 void Hca::prepare(HostId host) {

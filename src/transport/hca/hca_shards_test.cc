@@ -121,6 +121,7 @@ TEST_F(HcaShardsTest, APipeThatNothingWaitsForIsNotDialledForEver) {
   pass(2 * kRestAfter);
   const std::uint64_t failed = a1_.hca->errors().failed_setups;
   EXPECT_GT(failed, 100U) << "it was dialled while a path waited";
+  EXPECT_EQ(a1_.hca->trouble(b1_.id), "") << "nobody misses it";
   EXPECT_EQ(a1_.hca->next_deadline(), Instant::never());
   pass(10 * kRestAfter);
   EXPECT_EQ(a1_.hca->errors().failed_setups, failed);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <fmt/core.h>
 #include <new>
 #include <utility>
@@ -16,7 +15,6 @@ namespace {
 Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, ShardNumber from, Introducer& introducer,
                                              const HcaPeer& peer) {
   if (here == nullptr) return fail("the device is not active");
-  if (auto may = introducer.check(peer.name); !may) return Failure(std::move(may).error());
   auto end = PipeEnd::make(here->nic, here->mtu);
   if (!end) return end;
   const PipeOffer offer{.end = (*end)->here(), .gids = here->gids, .from_shard = from, .shard = peer.shard};
@@ -31,10 +29,17 @@ Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, ShardNumber fr
 
 }  // namespace
 
-// A job for the worker's thread and its result.
-struct HostPipes::Job {
+// What the shard and the worker's thread tell each other.
+struct HostPipes::Dial {
   std::atomic<bool> is_void = false;  // nobody wants the result
   std::atomic<bool> has_begun = false;
+};
+
+// A job for the worker's thread and its result. Only the job and what it posts hold it: if the result gets
+// lost, the end is destroyed on the worker's thread.
+struct HostPipes::Job {
+  const std::shared_ptr<Dial> dial = std::make_shared<Dial>();
+  bool is_too_early = false;  // the host was not asked
   Result<std::unique_ptr<PipeEnd>> made = nullptr;
 };
 
@@ -108,10 +113,11 @@ void HostPipes::give_up_dial() {
 void HostPipes::dial_if_needed(Instant now, const Lanes& lanes) {
   if (!denied_.empty() || dialled_ != nullptr || !is_needed(now)) return;
   if (dialling_ != nullptr && now >= dialling_until_) {
-    if (dialling_->has_begun) {
+    if (dial_seen_) {
       give_up_dial();
     } else {
-      dialling_until_ = now + kDialMax;  // the worker has much to do
+      dial_seen_ = dialling_->has_begun;  // otherwise the worker has much to do
+      dialling_until_ = now + kDialMax;
     }
   }
   if (dialling_ != nullptr || now < dial_at_) {
@@ -134,26 +140,32 @@ void HostPipes::dial(Instant now) {
   // called.
   shared_.services.work(
       [job, here = shared_.station, from = shared_.shard, peer = peer_, &introducer = introducer_] {
-        if (job->is_void) return;
-        job->has_begun = true;
+        if (job->dial->is_void) return;
+        job->dial->has_begun = true;
+        if (auto may = introducer.check(peer.name); !may) {
+          job->is_too_early = true;
+          job->made = Failure(std::move(may).error());
+          return;
+        }
         job->made = dialled_end(here.get(), from, introducer, peer);
       },
       [this, job] { on_dialled(*job); });
-  dialling_ = std::move(job);
+  dialling_ = job->dial;
+  dial_seen_ = false;
   dialling_until_ = now + kDialMax;
   shared_.check_at(dialling_until_);
 }
 
 void HostPipes::on_dialled(Job& job) {
-  if (job.is_void) {
+  if (job.dial->is_void) {
     if (job.made && *job.made != nullptr) shared_.services.bury(*std::move(job.made));
     return;
   }
   const Instant now = shared_.clock.now();
   dialling_ = nullptr;
   if (!job.made) {
-    trouble_ = job.made.error().message;
-    if (job.made.error().code != EAGAIN) {
+    if (!job.is_too_early || trouble_.empty()) trouble_ = job.made.error().message;
+    if (!job.is_too_early) {
       ++shared_.errors.failed_setups;
       note("no pipe", now);
     }

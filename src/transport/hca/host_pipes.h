@@ -25,7 +25,7 @@ namespace pvrdma::transport::hca {
 // The pause between attempts to dial.
 inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kRedialMax = std::chrono::seconds(1);
-// A dial that has begun and has no result by then is given up.
+// A dial that is seen under way and has no result after this time is given up.
 inline constexpr Duration kDialMax = std::chrono::seconds(30);
 // A pipe that nothing has used for this long rests.
 inline constexpr Duration kRestAfter = std::chrono::minutes(1);
@@ -77,6 +77,7 @@ class HostPipes {
   Instant next_deadline() const;
 
  private:
+  struct Dial;
   struct Job;
 
   void look_after_pipes(Instant now);
@@ -105,7 +106,8 @@ class HostPipes {
   Instant needed_until_{};
   std::unique_ptr<Pipe> dialled_;
   std::unique_ptr<Pipe> accepted_;
-  std::shared_ptr<Job> dialling_;  // null: no dial is in progress
+  std::shared_ptr<Dial> dialling_;  // null: no dial is in progress
+  bool dial_seen_ = false;          // it had begun at an earlier dialling_until_
   Instant dialling_until_{};
   Instant dial_at_{};
   Duration pause_ = kRedialFirst;

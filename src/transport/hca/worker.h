@@ -1,6 +1,6 @@
-// Worker: makes, connects and destroys for the shard what may sleep, on one thread (WorkerThread).
+// Worker: makes, connects and destroys for the shards what may sleep, on one thread (WorkerThread).
 //
-// Thread: shard; jobs run on the worker's own.
+// Thread: any; jobs run on the worker's own.
 #pragma once
 
 #include <condition_variable>

@@ -43,8 +43,9 @@ class HostInGuest:
         return f"{self.folder}/{self.vm_name}.sock"
 
     def configure(self, lines: str = "", shards: int = 1) -> None:
-        """Writes its configuration and appends `lines`."""
-        text = "\n".join(["[daemon]", f'api_socket = "{self.folder}/api.sock"', f"shards = {shards}", "[host]", f'name = "{self.name}"',
+        """Writes its configuration and appends `lines`. Without a ward: an adapter that takes long because the guest is
+        emulated would come there."""
+        text = "\n".join(["[daemon]", f'api_socket = "{self.folder}/api.sock"', f"shards = {shards}", "ward = false", "[host]", f'name = "{self.name}"',
                           'vmnics = ["eth0"]', f'socket_folder = "{self.folder}"', "[store]", 'type = "etcd"',
                           f'endpoints = ["http://{self.etcd}:2379"]', lines, ""])
         self.vm.check(f"mkdir -p {self.folder} && cat > {self.folder}/pvrdmad.toml <<'END'\n{text}END")
