@@ -43,6 +43,7 @@ class RecordingTransport final : public transport::Transport {
     return !busy;
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
+  void prepare(transport::HostId host) override { prepared.push_back(host); }
   bool is_stopping(transport::HostId host) const override { return stopping.contains(host); }
   bool is_opening(transport::HostId host) const override { return opening.contains(host); }
   std::string trouble(transport::HostId host) const override {
@@ -53,6 +54,7 @@ class RecordingTransport final : public transport::Transport {
 
   std::vector<Delivery> deliveries;
   std::set<transport::HostId> up;
+  std::vector<transport::HostId> prepared;
   std::set<transport::HostId> stopping;
   std::set<transport::HostId> opening;
   std::set<transport::SegmentId> linked;

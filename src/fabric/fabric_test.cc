@@ -129,7 +129,9 @@ TEST_F(FabricTest, GoesByTheHcaWhereTheSwitchHasItAndByTcpWhileItIsNotUp) {
   const auto kind = [&] { return fabric_.segment(kBlue).path_to(gid(2)); };
 
   EXPECT_EQ(kind().kind, PathKind::kTcp);
+  EXPECT_TRUE(hca.prepared.empty()) << "looking at a path needs no pipe";
   EXPECT_TRUE(send_request(a.port, 1, 2));
+  EXPECT_EQ(hca.prepared, std::vector{kEsx2});
   hca.up = {kEsx2};
   EXPECT_TRUE(send_request(a.port, 1, 2));
   EXPECT_EQ(hca.deliveries.size(), 0U) << "the path there is stays until the fabric is told";

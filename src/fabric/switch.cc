@@ -330,9 +330,8 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
     const auto remote = remote_.find(gid);
     // Lost on another shard: the news of the other host are not here yet.
     if (!remote) return sibling ? nowhere(DropReason::kUnknownGid) : find_native(gid, from);
-    transport::Transport* transport = transports_.way_to(remote->host, remote->kind);
+    transport::Transport* transport = transports_.take_way_to(remote->host, remote->kind);
     if (transport == nullptr) return nowhere(DropReason::kNoPath);
-    transports_.want(remote->host, remote->kind);
     return {transport, {.host = remote->host, .segment = segment_}, {}};
   }
   const Port& holder = *it->second.port;

@@ -30,11 +30,13 @@ class Transports {
     return tcp != nullptr ? tcp : wanted;
   }
 
-  // Messages to the host are about to take way_to(host, kind): a transport that they would rather take is
-  // asked to reach it.
-  void want(transport::HostId host, transport::PathKind kind) const {
+  // way_to() for messages that are about to go: a transport that they would rather take is asked to reach the
+  // host.
+  transport::Transport* take_way_to(transport::HostId host, transport::PathKind kind) const {
+    transport::Transport* const way = way_to(host, kind);
     transport::Transport* const wanted = find(kind);
-    if (kind == transport::PathKind::kHca && wanted != nullptr && !wanted->is_up(host)) wanted->prepare(host);
+    if (way != wanted && wanted != nullptr) wanted->prepare(host);
+    return way;
   }
 
   // Whether any transport reaches the host.

@@ -2,6 +2,7 @@
 // and an introducer that calls the Hcas of the same test's other hosts. Thread: one.
 #pragma once
 
+#include <cerrno>
 #include <deque>
 #include <map>
 #include <memory>
@@ -53,11 +54,16 @@ class HostBook {
 class DirectIntroducer final : public Introducer {
  public:
   DirectIntroducer(HostBook& book, std::string self) : book_(book), self_(std::move(self)) {}
+  Result<void> check(const std::string&) override {
+    return is_too_early ? Result<void>(fail(EAGAIN, "it is asked again soon")) : Result<void>();
+  }
   Result<PipeAnswer> introduce(const std::string& host, const PipeOffer& offer) override {
     const auto found = book_.hosts.find({host, offer.shard});
     if (found == book_.hosts.end()) return fail("nobody is there");
     return found->second->answer(self_, offer);
   }
+
+  bool is_too_early = false;  // what check() says
 
  private:
   HostBook& book_;

@@ -187,23 +187,27 @@ Result<hca::PipeAnswer> Hca::answer(const std::string& host, const hca::PipeOffe
   return answer;
 }
 
-// The node is made and destroyed outside the lock, which the shard takes.
+// Nodes and ends are made and destroyed outside the lock, which the shard takes.
 bool Hca::Impl::pass_on(HostId peer, std::unique_ptr<PipeEnd> end) {
   Arrivals made;
   made.emplace(peer, std::move(end));
-  std::unique_ptr<PipeEnd> older;
+  const PipeEnd* const mine = made.begin()->second.get();
+  bool tells = false;
   {
     const std::lock_guard lock(arrivals_mutex);
-    if (const auto waits = arrivals.find(peer); waits != arrivals.end()) {
-      older = std::exchange(waits->second, std::move(made.begin()->second));
-    } else {
+    if (const auto waits = arrivals.find(peer); waits != arrivals.end())
+      std::swap(waits->second, made.begin()->second);  // the older one ends here, on a thread that may sleep
+    else
       arrivals.merge(made);
-    }
+    tells = !std::exchange(arrivals_told, true);
   }
-  // Then the shard has been told already, and `older` ends here, on a thread that may sleep.
-  if (older != nullptr || come_back(self, loop, [](Impl& impl) { impl.take_arrivals(); })) return true;
+  if (!tells || come_back(self, loop, [](Impl& impl) { impl.take_arrivals(); })) return true;
+  Arrivals returned;
   const std::lock_guard lock(arrivals_mutex);
-  if (const auto waits = arrivals.find(peer); waits != arrivals.end()) made.insert(arrivals.extract(waits));
+  arrivals_told = false;
+  const auto waits = arrivals.find(peer);
+  if (waits == arrivals.end() || waits->second.get() != mine) return true;  // taken or replaced meanwhile
+  returned.insert(arrivals.extract(waits));
   return false;
 }
 
@@ -212,6 +216,7 @@ void Hca::Impl::take_arrivals() {
   {
     const std::lock_guard lock(arrivals_mutex);
     taken.swap(arrivals);
+    arrivals_told = false;
   }
   for (auto& [peer, end] : taken) {
     if (const auto found = hosts.find(peer); found != hosts.end())

@@ -38,17 +38,20 @@ void Hca::Impl::open_device(Instant now) {
         auto opened = open(device, *to);
         Result<hca::NicPort> found = fail("the device is not open");
         if (opened) found = (*opened)->port();
-        come_back(to, back,
-                  [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
-                    impl.took_device(attempt, std::move(opened), std::move(found));
-                  });
+        static_cast<void>(come_back(
+            to, back, [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
+              impl.took_device(attempt, std::move(opened), std::move(found));
+            }));
       },
       "opens an RDMA device"));
 }
 
 void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> opened,
                             Result<hca::NicPort> found) {
-  if (attempt != device_attempt) return;
+  if (attempt != device_attempt) {
+    if (opened) close_later(*std::move(opened));
+    return;
+  }
   const Instant now = shared.clock.now();
   const auto failed = [&](const std::string& why) {
     trouble = why;
@@ -57,14 +60,17 @@ void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> 
     announce(now);
   };
   if (!opened) return failed(opened.error().message);
-  if (!found) return failed(found.error().message);
+  if (!found) {
+    close_later(*std::move(opened));
+    return failed(found.error().message);
+  }
   nic = *std::move(opened);
   noted_trouble.clear();
   const auto fds = nic->event_fds();
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (auto watched = loop.watch(fds[i], shard::Interest::kRead, *this); !watched) {
       while (i != 0) loop.unwatch(fds[--i]);
-      nic.reset();
+      close_later(std::move(nic));
       return failed(watched.error().message);
     }
   }
@@ -90,9 +96,14 @@ std::shared_ptr<Nic> Hca::Impl::release_device() {
   return gone;
 }
 
-// Once no pipe uses the device. Without memory for the worker's job it is closed here, which may sleep.
+// Once no pipe uses the device.
 void Hca::Impl::close_device(std::shared_ptr<Nic> gone) {
   memories.clear();  // no QP accesses them any more
+  close_later(std::move(gone));
+}
+
+// Without memory for the worker's job it is closed here, which may sleep.
+void Hca::Impl::close_later(std::shared_ptr<Nic> gone) {
   if (gone == nullptr) return;
   try {
     // Runs after the jobs that destroy what the device made.
@@ -105,7 +116,7 @@ void Hca::Impl::work(std::function<void()> job, std::function<void()> then) {
   options.worker.post(shard::Task(
       [to = self, job = std::move(job), then = std::move(then), &back = loop] {
         job();
-        come_back(to, back, [then](Impl&) { then(); });
+        static_cast<void>(come_back(to, back, [then](Impl&) { then(); }));
       },
       "a job for the RDMA NIC"));
 }
@@ -127,9 +138,10 @@ void Hca::Impl::ask_port() {
   if (nic == nullptr) return;
   options.worker.post(shard::Task(
       [to = self, asked = nic, &back = loop] {
-        come_back(to, back, [asked = asked.get(), found = asked->port()](Impl& impl) mutable {
-          impl.took_port(asked, std::move(found));
-        });
+        static_cast<void>(
+            come_back(to, back, [asked = asked.get(), found = asked->port()](Impl& impl) mutable {
+              impl.took_port(asked, std::move(found));
+            }));
       },
       "queries an RDMA device's port"));
 }

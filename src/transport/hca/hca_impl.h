@@ -34,7 +34,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   // Runs `then` on the shard unless the Hca is gone by then. Called from a job of the worker.
   // False: the shard takes nothing now.
   template <typename Then>
-  static bool come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
+  [[nodiscard]] static bool come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
     return loop.post(shard::Task(
         [to, then = std::move(then)]() mutable {
           if (const auto impl = to.lock(); impl != nullptr && !impl->is_over)
@@ -79,6 +79,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   void drop_device(const std::string& why, Instant now);
   std::shared_ptr<hca::Nic> release_device();
   void close_device(std::shared_ptr<hca::Nic> gone);
+  void close_later(std::shared_ptr<hca::Nic> gone);
   void ask_port();
   void took_port(const hca::Nic* asked, Result<hca::NicPort> found);
   void use_port(hca::NicPort found);
@@ -115,7 +116,8 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   void take_arrivals();
 
   std::mutex arrivals_mutex;
-  Arrivals arrivals;  // guarded
+  Arrivals arrivals;           // guarded, as the next
+  bool arrivals_told = false;  // the shard will take them
 
   std::mutex station_mutex;
   std::shared_ptr<const hca::Station> station;  // guarded: a copy of `shared.station` for other threads

@@ -138,6 +138,16 @@ TEST_F(HcaShardsTest, AShardThatSleepsHoldsOneEndOfEachPeer) {
   pass(seconds(1));
 }
 
+TEST_F(HcaShardsTest, AHostThatIsNotAskedYetHasNotFailed) {
+  a1_.introducer.is_too_early = true;
+  a1_.hca->prepare(b1_.id);
+  pass(seconds(10));
+  EXPECT_EQ(a1_.hca->trouble(b1_.id), "it is asked again soon");
+  EXPECT_EQ(a1_.hca->errors().failed_setups, 0U);
+  a1_.introducer.is_too_early = false;
+  EXPECT_TRUE(wait([&] { return a1_.hca->is_up(b1_.id); }, seconds(10)));
+}
+
 TEST_F(HcaShardsTest, APathInUseIsDialledAgainAfterAFailure) {
   ASSERT_TRUE(comes_up(a1_, b1_));
   const auto way = open(a1_, b1_);

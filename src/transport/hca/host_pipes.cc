@@ -84,22 +84,17 @@ void HostPipes::prepare() {
   shared_.attention = true;
 }
 
-std::shared_ptr<HostPipes> HostPipes::use(Instant now) {
-  need(now);
-  return {use_, this};
-}
-
 bool HostPipes::leads_to_first() const {
   return shared_.shard == ShardNumber{} && peer_.shard == ShardNumber{};
 }
 
 bool HostPipes::is_needed(Instant now) const {
-  return leads_to_first() || is_wanted_ || use_.use_count() > 1 || now < needed_until_;
+  return leads_to_first() || is_wanted_ || demand_.is_there(now);
 }
 
 void HostPipes::rest_if_idle(Instant now) {
   if (!is_up_) return;
-  if (use_.use_count() > 1) need(now);
+  demand_.look(now);
   if (!is_needed(now))
     dialled_->close(wire::GoodbyeReason::kReconfigured, "no adapter has used it for a minute", now);
 }
@@ -125,7 +120,7 @@ void HostPipes::dial_if_needed(Instant now, const Lanes& lanes) {
     return;
   }
   const LaneState way = lanes(peer_.id);
-  if (way == LaneState::kRest && now >= needed_until_) is_wanted_ = false;  // no path waits there
+  if (way == LaneState::kRest && !demand_.was_needed_lately(now)) is_wanted_ = false;  // no path waits there
   if (way == LaneState::kDown) {  // nothing has failed: asks again soon
     dial_at_ = now + kRedialFirst;
     shared_.check_at(dial_at_);

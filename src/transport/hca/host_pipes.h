@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "transport/demand.h"
 #include "transport/hca/introduction.h"
 #include "transport/hca/pipe.h"
 
@@ -27,8 +28,6 @@ inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kRedialMax = std::chrono::seconds(1);
 // A dial that is seen under way and has no result after this time is given up.
 inline constexpr Duration kDialMax = std::chrono::seconds(30);
-// A pipe that nothing has used for this long rests.
-inline constexpr Duration kRestAfter = std::chrono::minutes(1);
 
 class HostPipes {
  public:
@@ -50,10 +49,9 @@ class HostPipes {
 
   // Messages to the peer go another way and want a pipe: dials until there is one, or that way rests.
   void prepare();
-  // This object. As long as somebody has the pointer, the pipe is needed. The pointer may outlive the Hca,
-  // but does not keep this object alive.
-  std::shared_ptr<HostPipes> use(Instant now);
-  void need(Instant now) { needed_until_ = now + kRestAfter; }
+  // This object. As long as somebody has the pointer, the pipe is needed (Demand).
+  std::shared_ptr<HostPipes> use(Instant now) { return demand_.use(*this, now); }
+  void need(Instant now) { demand_.need(now); }
 
   bool is_up() const { return is_up_; }
   // Whether there is no pipe because nothing needs one.
@@ -101,9 +99,8 @@ class HostPipes {
   Introducer& introducer_;
   HcaPeer peer_;
   std::string denied_ = "nothing is known of the host";
-  const std::shared_ptr<void> use_ = std::make_shared<char>();
+  Demand demand_;
   bool is_wanted_ = false;  // by prepare(), until it is up or nothing waits for it
-  Instant needed_until_{};
   std::unique_ptr<Pipe> dialled_;
   std::unique_ptr<Pipe> accepted_;
   std::shared_ptr<Dial> dialling_;  // null: no dial is in progress

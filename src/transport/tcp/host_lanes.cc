@@ -33,21 +33,20 @@ void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view d
 }
 
 std::shared_ptr<HostLanes> HostLanes::use(Instant now) {
-  need(now);
-  return {use_, this};
+  ask_to_dial();
+  return demand_.use(*this, now);
 }
 
 bool HostLanes::leads_to_first() const {
   return shared_.options.shard == ShardNumber{} && peer_ && peer_->shard == ShardNumber{};
 }
 
-void HostLanes::need(Instant now) {
-  needed_until_ = now + kRestAfter;
+void HostLanes::ask_to_dial() {
   if (!dialling_ && may_dial()) shared_.attention = true;
 }
 
 bool HostLanes::is_needed(Instant now) const {
-  return leads_to_first() || use_.use_count() > 1 || now < needed_until_;
+  return leads_to_first() || demand_.is_there(now);
 }
 
 void HostLanes::dial_if_needed(Instant now) {
@@ -58,7 +57,7 @@ void HostLanes::dial_if_needed(Instant now) {
 
 void HostLanes::rest_if_idle(Instant now) {
   if (!dialling_) return;
-  if (use_.use_count() > 1) needed_until_ = now + kRestAfter;
+  demand_.look(now);
   if (is_needed(now)) return;
   dialling_ = false;
   for (const auto& lane : dialled_) lane->rest_unneeded(now);
@@ -108,7 +107,7 @@ bool HostLanes::is_stopping() const {
 
 bool HostLanes::is_opening() const {
   if (is_up() || !may_dial()) return false;
-  if (!dialling_) return use_.use_count() > 1;  // the next turn dials
+  if (!dialling_) return demand_.is_used();  // the next turn dials
   return std::ranges::any_of(dialled_, [](const auto& lane) { return lane->is_opening(); });
 }
 
@@ -149,7 +148,8 @@ void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Respons
 
 bool HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
                      const guestmem::SpanList& payload, Instant now) {
-  need(now);
+  demand_.need(now);
+  ask_to_dial();
   DialledLane& lane = dialled(hash);
   if (!may_dial() || !lane.send(segment, datagram, payload, now)) ++shared_.errors.datagrams_dropped;
   return lane.takes_datagrams(now);

@@ -16,12 +16,11 @@
 #include <vector>
 
 #include "base/log.h"
+#include "transport/demand.h"
 #include "transport/tcp/accepted_lane.h"
 #include "transport/tcp/dialled_lane.h"
 
 namespace pvrdma::transport::tcp {
-
-inline constexpr Duration kRestAfter = std::chrono::minutes(1);
 
 class HostLanes {
  public:
@@ -48,8 +47,7 @@ class HostLanes {
   void make_room(std::uint16_t lanes);
   void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 
-  // This object. As long as somebody has the pointer, the lanes are needed. The pointer may outlive the Tcp,
-  // but does not keep this object alive.
+  // This object. As long as somebody has the pointer, the lanes are needed (Demand).
   std::shared_ptr<HostLanes> use(Instant now);
 
   bool is_up() const;
@@ -76,7 +74,7 @@ class HostLanes {
   bool may_dial() const { return peer_ && denied_.empty(); }
   // Whether both ends are the first shards of their hosts.
   bool leads_to_first() const;
-  void need(Instant now);
+  void ask_to_dial();
   bool is_needed(Instant now) const;
   void dial_if_needed(Instant now);
   void rest_if_idle(Instant now);
@@ -92,8 +90,7 @@ class HostLanes {
   std::string peer_name_;  // for log lines: "host esx2"; of the last peer if there is none now
   std::string denied_;
   bool dialling_ = false;  // if it is false and may_dial() is true, the lanes rest
-  const std::shared_ptr<void> use_ = std::make_shared<char>();
-  Instant needed_until_{};
+  Demand demand_;
   std::vector<std::unique_ptr<DialledLane>> dialled_;
   std::vector<std::unique_ptr<AcceptedLane>> accepted_;  // by the peer's lane number; may be null
   std::vector<std::unique_ptr<AcceptedLane>> leaving_;   // closed; destroyed in the next turn
