@@ -70,7 +70,7 @@ void Loop::run() {
 
 void Loop::stop() {
   stop_.store(true, std::memory_order_release);
-  mailbox_->wake();
+  wake();
 }
 
 void Loop::add(Pollable& pollable) {

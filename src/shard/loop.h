@@ -11,7 +11,7 @@
 // accepted ones and returns. The owner then destroys the shard's objects, on the same thread, and the loop
 // last.
 //
-// Thread: post() and stop() from any thread; everything else on the shard's own, or before run().
+// Thread: post(), wake() and stop() from any thread; everything else on the shard's own, or before run().
 #pragma once
 
 #include <atomic>
@@ -93,6 +93,8 @@ class Loop final : private FdHandler {
   [[nodiscard]] bool post(Task task, Room room = Room::kShared) {
     return mailbox_->post(std::move(task), room);
   }
+  // Soon a turn begins, for a Pollable that other threads leave something. Never refused.
+  void wake() { mailbox_->wake(); }
 
   // As Poller::watch() and the rest of poller.h.
   Result<void> watch(int fd, Interest interest, FdHandler& handler) {

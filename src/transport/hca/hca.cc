@@ -79,7 +79,8 @@ class HcaPath final : public verbs::Path {
 }  // namespace
 
 bool Hca::Impl::run(Instant now) {
-  bool more = false;
+  bool more = has_incoming.load(std::memory_order_relaxed);
+  if (more) take_incoming();
   if (!shared.active.empty()) {
     shared.polled.swap(shared.active);
     for (Pipe* pipe : shared.polled) more = pipe->run(now) || more;
@@ -139,9 +140,8 @@ Hca::~Hca() {
   }
   impl_->shared.station.reset();
   impl_->show_station();
-  impl_->take_arrivals();
   impl_->hosts.clear();
-  impl_->is_over = true;
+  impl_->end_incoming();
   impl_->close_device(impl_->release_device());
   impl_->loop.remove(*impl_);
 }
@@ -183,47 +183,47 @@ Result<hca::PipeAnswer> Hca::answer(const std::string& host, const hca::PipeOffe
   if (auto done = (*end)->connect(gids->acceptor, gids->dialler, offer.end); !done)
     return Failure(std::move(done).error());
   const hca::PipeAnswer answer{.end = (*end)->here(), .dialler = gids->dialler, .acceptor = gids->acceptor};
-  if (!impl_->pass_on(peer->id, *std::move(end))) return fail(EBUSY, "its shard is too busy");
+  impl_->pass_on(peer->id, *std::move(end));
   return answer;
 }
 
-// Nodes and ends are made and destroyed outside the lock, which the shard takes.
-bool Hca::Impl::pass_on(HostId peer, std::unique_ptr<PipeEnd> end) {
-  Arrivals made;
-  made.emplace(peer, std::move(end));
-  const PipeEnd* const mine = made.begin()->second.get();
-  bool tells = false;
-  {
-    const std::lock_guard lock(arrivals_mutex);
-    if (const auto waits = arrivals.find(peer); waits != arrivals.end())
-      std::swap(waits->second, made.begin()->second);  // the older one ends here, on a thread that may sleep
+// An older end of that peer is destroyed here.
+void Hca::Impl::pass_on(HostId peer, std::unique_ptr<PipeEnd> end) {
+  Incoming made;
+  made.arrivals.emplace(peer, std::move(end));
+  leave([&](Incoming& all) {
+    if (const auto waits = all.arrivals.find(peer); waits != all.arrivals.end())
+      std::swap(waits->second, made.arrivals.begin()->second);
     else
-      arrivals.merge(made);
-    tells = !std::exchange(arrivals_told, true);
-  }
-  if (!tells || come_back(self, loop, [](Impl& impl) { impl.take_arrivals(); })) return true;
-  Arrivals returned;
-  const std::lock_guard lock(arrivals_mutex);
-  arrivals_told = false;
-  const auto waits = arrivals.find(peer);
-  if (waits == arrivals.end() || waits->second.get() != mine) return true;  // taken or replaced meanwhile
-  returned.insert(arrivals.extract(waits));
-  return false;
+      all.arrivals.merge(made.arrivals);
+  });
 }
 
-void Hca::Impl::take_arrivals() {
-  Arrivals taken;
+void Hca::Impl::take_incoming() {
+  std::list<shard::Task> results;
+  Arrivals arrivals;
   {
-    const std::lock_guard lock(arrivals_mutex);
-    taken.swap(arrivals);
-    arrivals_told = false;
+    const std::lock_guard lock(incoming_mutex);
+    has_incoming.store(false, std::memory_order_relaxed);
+    results.swap(incoming->results);
+    arrivals.swap(incoming->arrivals);
   }
-  for (auto& [peer, end] : taken) {
+  for (shard::Task& result : results) or_later([&] { result(); });
+  for (auto& [peer, end] : arrivals) {
     if (const auto found = hosts.find(peer); found != hosts.end())
-      found->second->adopt(std::move(end), shared.clock.now());
+      or_later([&] { found->second->adopt(std::move(end), shared.clock.now()); });
     else
       bury(std::move(end));
   }
+}
+
+void Hca::Impl::end_incoming() {
+  std::unique_ptr<Incoming> left;
+  {
+    const std::lock_guard lock(incoming_mutex);
+    left.swap(incoming);
+  }
+  bury(std::move(left));
 }
 
 const Counters& Hca::counters() const {

@@ -34,14 +34,13 @@ void Hca::Impl::open_device(Instant now) {
   if (settings.device.empty() || !options.refused.empty()) return;
   const std::uint64_t attempt = ++device_attempt;
   options.worker.post(shard::Task(
-      [to = self.lock(), attempt, device = settings.device, open = options.open, &back = loop] {
+      [to = self.lock(), attempt, device = settings.device, open = options.open] {
         auto opened = open(device, *to);
         Result<hca::NicPort> found = fail("the device is not open");
         if (opened) found = (*opened)->port();
-        static_cast<void>(come_back(
-            to, back, [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
-              impl.took_device(attempt, std::move(opened), std::move(found));
-            }));
+        come_back(to, [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
+          impl.took_device(attempt, std::move(opened), std::move(found));
+        });
       },
       "opens an RDMA device"));
 }
@@ -114,9 +113,9 @@ void Hca::Impl::close_later(std::shared_ptr<Nic> gone) {
 
 void Hca::Impl::work(std::function<void()> job, std::function<void()> then) {
   options.worker.post(shard::Task(
-      [to = self, job = std::move(job), then = std::move(then), &back = loop] {
+      [to = self, job = std::move(job), then = std::move(then)] {
         job();
-        static_cast<void>(come_back(to, back, [then](Impl&) { then(); }));
+        come_back(to, [then](Impl&) { then(); });
       },
       "a job for the RDMA NIC"));
 }
@@ -137,11 +136,10 @@ void Hca::Impl::give_up_device() {
 void Hca::Impl::ask_port() {
   if (nic == nullptr) return;
   options.worker.post(shard::Task(
-      [to = self, asked = nic, &back = loop] {
-        static_cast<void>(
-            come_back(to, back, [asked = asked.get(), found = asked->port()](Impl& impl) mutable {
-              impl.took_port(asked, std::move(found));
-            }));
+      [to = self, asked = nic] {
+        come_back(to, [asked = asked.get(), found = asked->port()](Impl& impl) mutable {
+          impl.took_port(asked, std::move(found));
+        });
       },
       "queries an RDMA device's port"));
 }

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,16 +33,14 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
         options(std::move(the_options)),
         loop(the_loop) {}
 
-  // Runs `then` on the shard unless the Hca is gone by then. Called from a job of the worker.
-  // False: the shard takes nothing now.
+  // Called from a job of the worker: `then` takes its result on the shard, unless the Hca is gone by then.
   template <typename Then>
-  [[nodiscard]] static bool come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
-    return loop.post(shard::Task(
-        [to, then = std::move(then)]() mutable {
-          if (const auto impl = to.lock(); impl != nullptr && !impl->is_over)
-            impl->or_later([&] { then(*impl); });
-        },
-        "news of the RDMA NIC"));
+  static void come_back(const std::weak_ptr<Impl>& to, Then then) {
+    const auto impl = to.lock();
+    if (impl == nullptr) return;
+    std::list<shard::Task> made;
+    made.emplace_back([then = std::move(then), &impl = *impl]() mutable { then(impl); });
+    impl->leave([&](Incoming& all) { all.results.splice(all.results.end(), made); });
   }
 
   // Runs `action`. If memory runs out, the device is reopened some seconds later.
@@ -96,7 +96,6 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   const HcaOptions options;
   shard::Loop& loop;
   std::weak_ptr<Impl> self;
-  bool is_over = false;
   HcaSettings settings;
   bool is_configured = true;  // false: memory ran out while the newest settings were applied
   std::map<HostId, std::unique_ptr<hca::HostPipes>> hosts;
@@ -109,15 +108,32 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   std::uint64_t device_attempt = 0;
   Instant open_at = Instant::never();
 
-  // Pipes that peers have dialled and that wait for the shard, at most one of each peer.
+  // What other threads leave for the shard. These are no tasks, because a mailbox may be full.
   using Arrivals = std::map<HostId, std::unique_ptr<hca::PipeEnd>>;
-  // Called on any thread. False: the shard takes nothing now.
-  [[nodiscard]] bool pass_on(HostId peer, std::unique_ptr<hca::PipeEnd> end);
-  void take_arrivals();
+  struct Incoming final : hca::Buried {
+    std::list<shard::Task> results;  // of the worker's jobs
+    Arrivals arrivals;               // pipes that peers have dialled, at most one of each
+  };
+  // Any thread: calls `add` with `incoming`, unless the Hca is gone. The shard takes the same lock, so `add`
+  // neither allocates nor destroys.
+  template <typename Add>
+  void leave(Add add) {
+    {
+      const std::lock_guard lock(incoming_mutex);
+      if (incoming == nullptr) return;
+      add(*incoming);
+      if (has_incoming.exchange(true, std::memory_order_relaxed)) return;
+    }
+    loop.wake();
+  }
+  // Any thread that may sleep.
+  void pass_on(HostId peer, std::unique_ptr<hca::PipeEnd> end);
+  void take_incoming();
+  void end_incoming();
 
-  std::mutex arrivals_mutex;
-  Arrivals arrivals;           // guarded, as the next
-  bool arrivals_told = false;  // the shard will take them
+  std::mutex incoming_mutex;
+  std::unique_ptr<Incoming> incoming = std::make_unique<Incoming>();  // guarded; null: the Hca is gone
+  std::atomic<bool> has_incoming = false;                             // written under the lock
 
   std::mutex station_mutex;
   std::shared_ptr<const hca::Station> station;  // guarded: a copy of `shared.station` for other threads

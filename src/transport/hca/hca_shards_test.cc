@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <functional>
 #include <memory>
 
 #include "transport/hca/hca_fixture.h"
@@ -136,6 +137,25 @@ TEST_F(HcaShardsTest, AShardThatSleepsHoldsOneEndOfEachPeer) {
   }
   EXPECT_LE(nics_.objects(), before + 2) << "a QP and its region: the others were replaced";
   pass(seconds(1));
+}
+
+// The results of the worker's jobs and ends that peers have dialled are no tasks.
+TEST_F(HcaShardsTest, AFullMailboxLosesNothing) {
+  const std::function<void()> again = [&] { static_cast<void>(loop_->post(again)); };
+  while (loop_->post(again)) {
+  }
+  const auto soon = [this](auto done) {
+    for (int turn = 0; turn < 2000 && !done(); ++turn) {
+      loop_->turn(Duration{0});
+      clock_.advance(std::chrono::milliseconds(5));
+    }
+    return done();
+  };
+  ASSERT_TRUE(soon([&] { return reach(a0_, b0_); }));
+  nics_.set_port(a0_.device, false);
+  ASSERT_TRUE(soon([&] { return !a0_.hca->is_up(b0_.id); }));
+  nics_.set_port(a0_.device, true);
+  EXPECT_TRUE(soon([&] { return reach(a0_, b0_); }));
 }
 
 TEST_F(HcaShardsTest, AHostThatIsNotAskedYetHasNotFailed) {

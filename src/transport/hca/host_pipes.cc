@@ -29,17 +29,10 @@ Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, ShardNumber fr
 
 }  // namespace
 
-// What the shard and the worker's thread tell each other.
-struct HostPipes::Dial {
-  std::atomic<bool> is_void = false;  // nobody wants the result
-  std::atomic<bool> has_begun = false;
-};
-
-// A job for the worker's thread and its result. Only the job and what it posts hold it: if the result gets
-// lost, the end is destroyed on the worker's thread.
+// A job for the worker's thread and its result.
 struct HostPipes::Job {
-  const std::shared_ptr<Dial> dial = std::make_shared<Dial>();
-  bool is_too_early = false;  // the host was not asked
+  std::atomic<bool> is_void = false;  // nobody wants the result
+  bool is_too_early = false;          // the host was not asked
   Result<std::unique_ptr<PipeEnd>> made = nullptr;
 };
 
@@ -107,36 +100,25 @@ void HostPipes::give_up_dial() {
 
 void HostPipes::dial_if_needed(Instant now, const Lanes& lanes) {
   if (!denied_.empty() || dialled_ != nullptr || !is_needed(now)) return;
-  if (dialling_ != nullptr && now >= dialling_until_) {
-    if (dial_seen_) {
-      give_up_dial();
-    } else {
-      dial_seen_ = dialling_->has_begun;  // otherwise the worker has much to do
-      dialling_until_ = now + kDialMax;
-    }
-  }
-  if (dialling_ != nullptr || now < dial_at_) {
-    shared_.check_at(dialling_ != nullptr ? dialling_until_ : dial_at_);
-    return;
-  }
+  if (dialling_ != nullptr) return;
+  if (now < dial_at_) return shared_.check_at(dial_at_);
   const LaneState way = lanes(peer_.id);
   if (way == LaneState::kRest && !demand_.was_needed_lately(now)) is_wanted_ = false;  // no path waits there
   if (way == LaneState::kDown) {  // nothing has failed: asks again soon
     dial_at_ = now + kRedialFirst;
     shared_.check_at(dial_at_);
   } else if (is_needed(now)) {
-    dial(now);
+    dial();
   }
 }
 
-void HostPipes::dial(Instant now) {
+void HostPipes::dial() {
   auto job = std::make_shared<Job>();
   // `this` is safe: HostPipes lives as long as the Hca, and without the Hca the second function is not
   // called.
   shared_.services.work(
       [job, here = shared_.station, from = shared_.shard, peer = peer_, &introducer = introducer_] {
-        if (job->dial->is_void) return;
-        job->dial->has_begun = true;
+        if (job->is_void) return;
         if (auto may = introducer.check(peer.name); !may) {
           job->is_too_early = true;
           job->made = Failure(std::move(may).error());
@@ -145,14 +127,11 @@ void HostPipes::dial(Instant now) {
         job->made = dialled_end(here.get(), from, introducer, peer);
       },
       [this, job] { on_dialled(*job); });
-  dialling_ = job->dial;
-  dial_seen_ = false;
-  dialling_until_ = now + kDialMax;
-  shared_.check_at(dialling_until_);
+  dialling_ = std::move(job);
 }
 
 void HostPipes::on_dialled(Job& job) {
-  if (job.dial->is_void) {
+  if (job.is_void) {
     if (job.made && *job.made != nullptr) shared_.services.bury(*std::move(job.made));
     return;
   }
@@ -302,8 +281,8 @@ Instant HostPipes::next_deadline() const {
   if (dialled_ != nullptr) {
     next = std::min(next, dialled_->next_deadline());
     if (!is_up_) next = std::min(next, usable_at_);
-  } else if (denied_.empty() && !rests()) {
-    next = std::min(next, dialling_ != nullptr ? dialling_until_ : dial_at_);
+  } else if (dialling_ == nullptr && denied_.empty() && !rests()) {
+    next = std::min(next, dial_at_);
   }
   if (accepted_ != nullptr) next = std::min(next, accepted_->next_deadline());
   return next;

@@ -26,8 +26,6 @@ namespace pvrdma::transport::hca {
 // The pause between attempts to dial.
 inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kRedialMax = std::chrono::seconds(1);
-// A dial that is seen under way and has no result after this time is given up.
-inline constexpr Duration kDialMax = std::chrono::seconds(30);
 
 class HostPipes {
  public:
@@ -75,12 +73,11 @@ class HostPipes {
   Instant next_deadline() const;
 
  private:
-  struct Dial;
   struct Job;
 
   void look_after_pipes(Instant now);
   void dial_if_needed(Instant now, const Lanes& lanes);
-  void dial(Instant now);
+  void dial();
   void on_dialled(Job& job);
   void end_dialled(Instant now);
   std::unique_ptr<Pipe> make(Pipe::Role role, std::unique_ptr<PipeEnd>& end, Instant now);
@@ -103,9 +100,7 @@ class HostPipes {
   bool is_wanted_ = false;  // by prepare(), until it is up or nothing waits for it
   std::unique_ptr<Pipe> dialled_;
   std::unique_ptr<Pipe> accepted_;
-  std::shared_ptr<Dial> dialling_;  // null: no dial is in progress
-  bool dial_seen_ = false;          // it had begun at an earlier dialling_until_
-  Instant dialling_until_{};
+  std::shared_ptr<Job> dialling_;  // null: no dial is in progress
   Instant dial_at_{};
   Duration pause_ = kRedialFirst;
   Instant usable_at_ = Instant::never();  // when dialled_ may be used, once it is connected
