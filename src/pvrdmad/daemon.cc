@@ -130,7 +130,7 @@ Result<void> Daemon::make_rigs() {
   gids_->set_tell(
       [this](transport::ShardNumber from, transport::SegmentId segment, fabric::HostGids::PortNumber port) {
         for (std::size_t i = 0; i < rigs_.size(); ++i) {
-          if (i != from.value) rigs_[i]->tell_works_again(from, segment, port);
+          if (i != from.value) rigs_[from.value]->tell_works_again(*rigs_[i], segment, port);
         }
       });
   return {};

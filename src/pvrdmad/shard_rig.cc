@@ -95,13 +95,17 @@ void ShardRig::end_serving() {
   hca_.reset();
 }
 
-void ShardRig::tell_works_again(transport::ShardNumber from, transport::SegmentId segment,
+void ShardRig::tell_works_again(ShardRig& other, transport::SegmentId segment,
                                 fabric::HostGids::PortNumber port) {
   try {
-    static_cast<void>(loop_.post(shard::Task(
-        [this, from, segment, port] { fabric_.on_works_again(from, segment, port, clock_.now()); })));
+    if (other.loop_.post({[&other, from = number_, segment, port] {
+                            other.fabric_.on_works_again(from, segment, port, other.clock_.now());
+                          },
+                          "an adapter of another shard works again"}))
+      return;
   } catch (const std::bad_alloc&) {
   }
+  siblings_->have_all_repeated(other.number_);
 }
 
 bool ShardRig::take_lane(std::unique_ptr<transport::tcp::PassedLane> lane) {

@@ -58,10 +58,10 @@ class ShardRig {
   // shard has a thread any more.
   void end_serving();
 
-  // An adapter of another shard works again. Any thread; if the shard's mailbox is full, or memory runs out,
-  // its adapters notice when their own time limits end.
-  void tell_works_again(transport::ShardNumber from, transport::SegmentId segment,
-                        fabric::HostGids::PortNumber port);
+  // Runs on the shard, which has make_siblings() behind it: an adapter works again, so those of `other` send
+  // again what they sent to it. If the mailbox of `other` is full, or memory runs out, they do so for all
+  // adapters of this shard.
+  void tell_works_again(ShardRig& other, transport::SegmentId segment, fabric::HostGids::PortNumber port);
 
   // Gives a lane of a peer to this shard's Tcp. Any thread. False: the mailbox is full or the shard has
   // stopped; then the lane is gone, as without memory (bad_alloc).

@@ -275,6 +275,11 @@ void Siblings::take_back(const verbs::Engine& engine, std::span<const std::byte>
   core_->shares.erase(known);
 }
 
+// As if answers to them had been revoked.
+void Siblings::have_all_repeated(ShardNumber sibling) {
+  core_->others[core_->index_of(sibling)]->answers.tell_restored();
+}
+
 const Counters& Siblings::counters() const {
   const Counters& own = Local::counters();
   const Counters& others = core_->counters;

@@ -49,6 +49,9 @@ class Siblings final : public Local, public shard::Pollable, private shard::FdHa
   void take_back(const verbs::Engine& engine, std::span<const std::byte> memory) override;
   void flush(Instant now) override;
 
+  // The sibling's adapters send again what they have sent to all adapters of this shard. Allocates nothing.
+  void have_all_repeated(ShardNumber sibling);
+
   // Pollable.
   bool run(Instant now) override;
   void on_time(Instant /*now*/) override {}

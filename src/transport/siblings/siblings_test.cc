@@ -97,6 +97,16 @@ TEST_F(SiblingsTest, RepeatEverythingAtMostOnceInAMillisecond) {
   EXPECT_EQ(inbound_.restored, 2);
 }
 
+TEST_F(SiblingsTest, HaveASiblingRepeatEverything) {
+  const auto first = Siblings::create(rings_, kFirst, *loop_, inbound_).value();
+  rings_->bell(kSecond).lie_down();
+  first->have_all_repeated(kSecond);
+  first->flush({});
+  EXPECT_FALSE(rings_->bell(kSecond).ring()) << "it has been rung";
+  Siblings::create(rings_, kSecond, *loop_, inbound_).value()->run(Instant{} + 1s);
+  EXPECT_EQ(inbound_.restored, 1);
+}
+
 TEST_F(SiblingsTest, SayThatTheBellCannotBeWatched) {
   const Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   ASSERT_GE(::dup3(file.get(), rings_->bell(kFirst).fd(), O_CLOEXEC), 0);  // epoll takes no regular files
