@@ -41,7 +41,14 @@ class FakeNetwork::Ring {
   std::size_t count_ = 0;
 };
 
-class FakeNetwork::FakeDomain final : public NicDomain {};
+class FakeNetwork::FakeDomain final : public NicDomain {
+ public:
+  explicit FakeDomain(FakeNetwork& network) : network_(network) {}
+  ~FakeDomain() override { network_.destroyed("a domain"); }
+
+ private:
+  FakeNetwork& network_;
+};
 
 class FakeNetwork::FakeRegion final : public NicMemoryRegion {
  public:
@@ -55,7 +62,10 @@ class FakeNetwork::FakeRegion final : public NicMemoryRegion {
         lkey_(static_cast<std::uint32_t>(network.random_())) {
     network_.regions_.push_back(this);
   }
-  ~FakeRegion() override { network_.regions_.remove(this); }
+  ~FakeRegion() override {
+    network_.regions_.remove(this);
+    network_.destroyed("a region");
+  }
   std::uint32_t lkey() const override { return lkey_; }
   std::uint32_t rkey() const override { return ~lkey_; }
   // Null: a peer of a QP of that device and domain may not read there.
@@ -88,7 +98,10 @@ class FakeNetwork::FakeCq final : public NicCompletionQueue {
       : network_(network), user_(user), completions_(cqes) {
     network_.cqs_.push_back(this);
   }
-  ~FakeCq() override { std::erase(network_.cqs_, this); }
+  ~FakeCq() override {
+    std::erase(network_.cqs_, this);
+    network_.destroyed("a CQ");
+  }
 
   std::optional<std::size_t> poll(std::span<NicCompletion> into) override {
     std::size_t count = 0;
@@ -134,6 +147,7 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
   ~FakeQp() override {
     network_.qps_.erase(qpn_);
     --device_.qps;
+    network_.destroyed("a QP");
   }
 
   std::uint32_t qpn() const override { return qpn_; }
@@ -300,6 +314,7 @@ class FakeNetwork::FakeNic final : public Nic {
   }
   ~FakeNic() override {
     if (device_.open == this) device_.open = nullptr;
+    network_.destroyed("a device");
   }
 
   const std::string& name() const override { return name_; }
@@ -308,7 +323,7 @@ class FakeNetwork::FakeNic final : public Nic {
     if (device_.gone) return fail("the device is gone");
     return device_.port;
   }
-  Result<std::unique_ptr<NicDomain>> make_domain() override { return std::make_unique<FakeDomain>(); }
+  Result<std::unique_ptr<NicDomain>> make_domain() override { return std::make_unique<FakeDomain>(network_); }
   Result<std::unique_ptr<NicMemoryRegion>> register_memory(std::span<std::byte> memory, RemoteAccess access,
                                                            NicDomain* domain) override {
     if (device_.gone || memory.size() > device_.limits.region_bytes) return fail("no such region");
@@ -383,6 +398,12 @@ int FakeNetwork::break_qps(const std::string& name) {
 void FakeNetwork::crime(const char* what) {
   ++crimes_;
   static_cast<void>(std::fprintf(stderr, "fake NIC: %s\n", what));
+}
+
+void FakeNetwork::destroyed(const char* what) {
+  if (!on_shard_()) return;
+  ++crimes_;
+  static_cast<void>(std::fprintf(stderr, "fake NIC: %s is destroyed on a shard\n", what));
 }
 
 bool FakeNetwork::is_registered(const RegisteredSpan& place, const NicDomain* domain) const {

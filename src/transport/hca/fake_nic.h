@@ -9,19 +9,21 @@
 //  * The loss of a peer is noticed only after the retries have run out.
 //
 // It counts as crimes what a program must never do: DMA to unregistered memory, an empty receive queue (RNR),
-// a CQ overrun, exceeded limits, a region that is destroyed while work requests use it. Tests expect no
-// crimes.
+// a CQ overrun, exceeded limits, a region that is destroyed while work requests use it, and objects destroyed
+// on a shard. Tests expect no crimes.
 //
 // In steady state it allocates nothing. Thread: one; a Pollable for the loop that the test turns.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -72,6 +74,8 @@ class FakeNetwork final : public shard::Pollable {
   void set_event_fds(const std::string& name, std::vector<int> fds) {
     devices_.at(name).event_fds = std::move(fds);
   }
+  // While this returns true, nothing may be destroyed, because that may sleep.
+  void set_on_shard(std::function<bool()> on_shard) { on_shard_ = std::move(on_shard); }
   // READs complete but bring no data, as with pages of a file that was truncated.
   void lose_reads() { loses_reads_ = true; }
 
@@ -102,6 +106,7 @@ class FakeNetwork final : public shard::Pollable {
   };
 
   void crime(const char* what);
+  void destroyed(const char* what);
   bool is_registered(const RegisteredSpan& place, const NicDomain* domain) const;
   FakeQp* find(std::uint32_t qpn) const;
   Duration delay() { return Duration(random_() % static_cast<std::uint64_t>(delay_max_.count() + 1)); }
@@ -114,6 +119,7 @@ class FakeNetwork final : public shard::Pollable {
   std::vector<FakeCq*> cqs_;              // borrowed
   std::vector<std::pair<std::string, NicUser::News>> news_;
   std::uint32_t next_qpn_ = 17;
+  std::function<bool()> on_shard_ = [] { return false; };
   bool cut_ = false;
   bool loses_reads_ = false;
   Duration patience_ = std::chrono::milliseconds(240);

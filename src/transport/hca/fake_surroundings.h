@@ -23,7 +23,11 @@ class LaterWorker final : public Worker, public shard::Pollable {
     dead_ = std::move(dead);
   }
 
+  // Whether a job is in progress, or an object is being destroyed.
+  static bool works() { return works_; }
+
   bool run(Instant) override {
+    works_ = true;
     const bool works = dead_ != nullptr || !jobs_.empty();
     while (dead_ != nullptr) dead_ = std::move(dead_->next);
     if (!jobs_.empty()) {
@@ -31,6 +35,7 @@ class LaterWorker final : public Worker, public shard::Pollable {
       jobs_.pop_front();
       job();
     }
+    works_ = false;
     return works;
   }
   void on_time(Instant) override {}
@@ -41,6 +46,8 @@ class LaterWorker final : public Worker, public shard::Pollable {
   std::string what() const override { return "the worker"; }
 
  private:
+  static inline bool works_ = false;
+
   std::deque<shard::Task> jobs_;
   std::unique_ptr<Buried> dead_;
 };

@@ -93,9 +93,8 @@ void GuestMemory::register_next() {
   job->hold = next->hold;
   job->number = next->number;
   services_.work([job] { job->run(); },
-                 [job, to = weak_from_this(), &services = services_] {
-                   if (const auto memory = to.lock(); memory != nullptr) return memory->on_registered(*job);
-                   if (job->made != nullptr) services.bury(std::move(job->made));
+                 [job, to = weak_from_this()] {
+                   if (const auto memory = to.lock(); memory != nullptr) memory->on_registered(*job);
                  });
   next->tried = true;
   at_work_ = true;
@@ -108,8 +107,6 @@ void GuestMemory::on_registered(Job& job) {
   if (chunk != chunks_.end() && job.made != nullptr) {
     pinned_bytes_ += chunk->memory.size();
     chunk->registered = std::move(job.made);
-  } else if (job.made != nullptr) {
-    services_.bury(std::move(job.made));
   }
   if (!job.trouble.empty()) {
     if (trouble_.empty())

@@ -142,7 +142,8 @@ Hca::~Hca() {
   impl_->show_station();
   impl_->hosts.clear();
   impl_->end_incoming();
-  impl_->close_device(impl_->release_device());
+  impl_->release_device();
+  impl_->close_device();
   impl_->loop.remove(*impl_);
 }
 
@@ -189,18 +190,18 @@ Result<hca::PipeAnswer> Hca::answer(const std::string& host, const hca::PipeOffe
 
 // An older end of that peer is destroyed here.
 void Hca::Impl::pass_on(HostId peer, std::unique_ptr<PipeEnd> end) {
-  Incoming made;
-  made.arrivals.emplace(peer, std::move(end));
+  Arrivals made;
+  made.emplace(peer, std::move(end));
   leave([&](Incoming& all) {
     if (const auto waits = all.arrivals.find(peer); waits != all.arrivals.end())
-      std::swap(waits->second, made.arrivals.begin()->second);
+      std::swap(waits->second, made.begin()->second);
     else
-      all.arrivals.merge(made.arrivals);
+      all.arrivals.merge(made);
   });
 }
 
 void Hca::Impl::take_incoming() {
-  std::list<shard::Task> results;
+  std::list<std::unique_ptr<JobResult>> results;
   Arrivals arrivals;
   {
     const std::lock_guard lock(incoming_mutex);
@@ -208,9 +209,12 @@ void Hca::Impl::take_incoming() {
     results.swap(incoming->results);
     arrivals.swap(incoming->arrivals);
   }
-  for (shard::Task& result : results) or_later([&] { result(); });
+  for (auto& result : results) {
+    or_later([&] { result->task(); });
+    bury(std::move(result));
+  }
   for (auto& [peer, end] : arrivals) {
-    if (const auto found = hosts.find(peer); found != hosts.end())
+    if (const auto found = hosts.find(peer); found != hosts.end() && end->nic() == nic)
       or_later([&] { found->second->adopt(std::move(end), shared.clock.now()); });
     else
       bury(std::move(end));

@@ -158,7 +158,7 @@ class Hca final : public Transport {
 
  private:
   struct Impl;
-  const std::shared_ptr<Impl> impl_;  // jobs in progress hold it weakly
+  const std::shared_ptr<Impl> impl_;  // a job in progress may hold it, too
 };
 
 }  // namespace pvrdma::transport

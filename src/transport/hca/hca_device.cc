@@ -29,7 +29,7 @@ void Hca::Impl::on_news(News news) {
 }
 
 void Hca::Impl::open_device(Instant now) {
-  if (nic != nullptr) drop_device("the device is being reopened", now);
+  if (nic != nullptr || leaving != nullptr) drop_device("the device is being reopened", now);
   open_at = Instant::never();
   if (settings.device.empty() || !options.refused.empty()) return;
   const std::uint64_t attempt = ++device_attempt;
@@ -39,18 +39,16 @@ void Hca::Impl::open_device(Instant now) {
         Result<hca::NicPort> found = fail("the device is not open");
         if (opened) found = (*opened)->port();
         come_back(to, [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
-          impl.took_device(attempt, std::move(opened), std::move(found));
+          impl.took_device(attempt, opened, std::move(found));
         });
       },
       "opens an RDMA device"));
 }
 
-void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> opened,
+// `opened` stays the caller's, who destroys it on the worker's thread.
+void Hca::Impl::took_device(std::uint64_t attempt, const Result<std::shared_ptr<Nic>>& opened,
                             Result<hca::NicPort> found) {
-  if (attempt != device_attempt) {
-    if (opened) close_later(*std::move(opened));
-    return;
-  }
+  if (attempt != device_attempt) return;
   const Instant now = shared.clock.now();
   const auto failed = [&](const std::string& why) {
     trouble = why;
@@ -59,46 +57,47 @@ void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> 
     announce(now);
   };
   if (!opened) return failed(opened.error().message);
-  if (!found) {
-    close_later(*std::move(opened));
-    return failed(found.error().message);
-  }
-  nic = *std::move(opened);
+  if (!found) return failed(found.error().message);
+  nic = *opened;
   noted_trouble.clear();
   const auto fds = nic->event_fds();
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (auto watched = loop.watch(fds[i], shard::Interest::kRead, *this); !watched) {
       while (i != 0) loop.unwatch(fds[--i]);
-      close_later(std::move(nic));
+      nic.reset();
       return failed(watched.error().message);
     }
   }
   use_port(*std::move(found));
-  nic->take_events();  // events from before the watch
+  take_events();  // those from before the watch
+}
+
+// One of them may close the device, which must neither end before take_events() returns, nor on this thread.
+void Hca::Impl::take_events() {
+  std::shared_ptr<Nic> held = nic;
+  held->take_events();
+  if (held != nic) close_later(std::move(held));
 }
 
 void Hca::Impl::drop_device(const std::string& why, Instant now) {
   trouble = why;
-  std::shared_ptr<Nic> gone = release_device();
+  release_device();
   announce(now);
-  close_device(std::move(gone));
+  close_device();
 }
 
-// Null: none was open.
-std::shared_ptr<Nic> Hca::Impl::release_device() {
+void Hca::Impl::release_device() {
   ++device_attempt;
   port = {};
-  std::shared_ptr<Nic> gone = std::exchange(nic, nullptr);
-  if (gone != nullptr) {
-    for (const int fd : gone->event_fds()) loop.unwatch(fd);
-  }
-  return gone;
+  if (nic == nullptr) return;
+  for (const int fd : nic->event_fds()) loop.unwatch(fd);
+  leaving = std::move(nic);
 }
 
 // Once no pipe uses the device.
-void Hca::Impl::close_device(std::shared_ptr<Nic> gone) {
+void Hca::Impl::close_device() {
   memories.clear();  // no QP accesses them any more
-  close_later(std::move(gone));
+  close_later(std::move(leaving));
 }
 
 // Without memory for the worker's job it is closed here, which may sleep.
@@ -106,7 +105,7 @@ void Hca::Impl::close_later(std::shared_ptr<Nic> gone) {
   if (gone == nullptr) return;
   try {
     // Runs after the jobs that destroy what the device made.
-    options.worker.post(shard::Task([gone] {}, "closes an RDMA device"));
+    options.worker.post(shard::Task([held = std::move(gone)] {}, "closes an RDMA device"));
   } catch (const std::bad_alloc&) {
   }
 }

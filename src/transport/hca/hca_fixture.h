@@ -90,6 +90,7 @@ class HcaFixture : public testing::Test {
 
   HcaFixture() {
     log::set_level(log::Level::kError);
+    nics_.set_on_shard([this] { return on_shard_ && !LaterWorker::works(); });
     loop_->add(nics_);
   }
   ~HcaFixture() override {
@@ -124,7 +125,9 @@ class HcaFixture : public testing::Test {
   void leave(Host& host) {
     if (host.hca == nullptr) return;
     book_.hosts.erase({host.name, host.shard});
+    on_shard_ = true;
     host.hca.reset();
+    on_shard_ = false;
     while (host.worker.run({})) {
     }
     loop_->remove(host.worker);
@@ -141,12 +144,18 @@ class HcaFixture : public testing::Test {
     return settings;
   }
 
+  bool turn() {
+    on_shard_ = true;
+    const bool worked = loop_->turn(Duration{0});
+    on_shard_ = false;
+    return worked;
+  }
   // Advances time from deadline to deadline until `done` holds. False: it did not hold within `most`.
   template <typename Done>
   [[nodiscard]] bool wait(Done done, Duration most = std::chrono::seconds(300)) {
     const Instant end = clock_.now() + most;
     while (!done()) {
-      if (loop_->turn(Duration{0})) {
+      if (turn()) {
         clock_.advance(std::chrono::microseconds(1));
         continue;
       }
@@ -189,6 +198,7 @@ class HcaFixture : public testing::Test {
   std::vector<std::unique_ptr<Host>> hosts_;
   Traffic traffic_;
   verbs::PathSlot slot_;
+  bool on_shard_ = false;
 };
 
 }  // namespace pvrdma::transport::hca

@@ -34,12 +34,14 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
         loop(the_loop) {}
 
   // Called from a job of the worker: `then` takes its result on the shard, unless the Hca is gone by then.
+  // What it does not take is destroyed on the worker's thread.
   template <typename Then>
   static void come_back(const std::weak_ptr<Impl>& to, Then then) {
     const auto impl = to.lock();
     if (impl == nullptr) return;
-    std::list<shard::Task> made;
-    made.emplace_back([then = std::move(then), &impl = *impl]() mutable { then(impl); });
+    std::list<std::unique_ptr<JobResult>> made;
+    made.push_back(std::make_unique<JobResult>(
+        shard::Task([then = std::move(then), &impl = *impl]() mutable { then(impl); })));
     impl->leave([&](Incoming& all) { all.results.splice(all.results.end(), made); });
   }
 
@@ -67,18 +69,19 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
     return std::min(shared.next_check, open_at);
   }
   bool polls() const override { return false; }
-  void on_fd_ready(int, shard::Readiness) override { nic->take_events(); }
+  void on_fd_ready(int, shard::Readiness) override { take_events(); }
   std::string what() const override { return "the pipes to other hosts"; }
   void flush_all(Instant now);
 
   // Device.
   void on_news(News news) override;
   void open_device(Instant now);
-  void took_device(std::uint64_t attempt, Result<std::shared_ptr<hca::Nic>> opened,
+  void took_device(std::uint64_t attempt, const Result<std::shared_ptr<hca::Nic>>& opened,
                    Result<hca::NicPort> found);
+  void take_events();
   void drop_device(const std::string& why, Instant now);
-  std::shared_ptr<hca::Nic> release_device();
-  void close_device(std::shared_ptr<hca::Nic> gone);
+  void release_device();
+  void close_device();
   void close_later(std::shared_ptr<hca::Nic> gone);
   void ask_port();
   void took_port(const hca::Nic* asked, Result<hca::NicPort> found);
@@ -101,18 +104,23 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   std::map<HostId, std::unique_ptr<hca::HostPipes>> hosts;
   std::map<const verbs::Engine*, std::shared_ptr<hca::GuestMemory>> memories;
 
-  std::shared_ptr<hca::Nic> nic;  // null: no device is open
+  std::shared_ptr<hca::Nic> nic;      // null: no device is open
+  std::shared_ptr<hca::Nic> leaving;  // until no pipe uses it; that is unfinished only if memory runs out
   hca::NicPort port;
   std::string trouble = "this host has no active HCA";  // of the device; empty: it works
   std::string noted_trouble;                            // of opening the device, logged last
   std::uint64_t device_attempt = 0;
   Instant open_at = Instant::never();
 
-  // What other threads leave for the shard. These are no tasks, because a mailbox may be full.
+  // What other threads leave for the shard. It does not go through the mailbox, which may be full.
+  struct JobResult final : hca::Buried {
+    explicit JobResult(shard::Task the_task) : task(std::move(the_task)) {}
+    shard::Task task;
+  };
   using Arrivals = std::map<HostId, std::unique_ptr<hca::PipeEnd>>;
   struct Incoming final : hca::Buried {
-    std::list<shard::Task> results;  // of the worker's jobs
-    Arrivals arrivals;               // pipes that peers have dialled, at most one of each
+    std::list<std::unique_ptr<JobResult>> results;  // of the worker's jobs
+    Arrivals arrivals;                              // pipes that peers have dialled, at most one of each
   };
   // Any thread: calls `add` with `incoming`, unless the Hca is gone. The shard takes the same lock, so `add`
   // neither allocates nor destroys.

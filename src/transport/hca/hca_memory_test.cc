@@ -70,6 +70,29 @@ TEST_F(HcaNoMemory, AnOfferedPipeForWhichThereIsNoneIsGivenUp) {
   nic.reset();
 }
 
+TEST_F(HcaNoMemory, ADeviceThatFailsIsLeftAndOpenedAgain) {
+  Host& a = add_host();
+  Host& b = add_host();
+  join(a, b);
+  int failures = 0;
+  for (std::uint32_t nth = 1;; ++nth) {
+    SCOPED_TRACE(nth);
+    nics_.destroy(a.device);
+    bool failed = false;
+    {
+      const NoMemoryFrom none(nth);
+      turn();
+      failed = none.has_failed();
+    }
+    pass(seconds(6));  // a device that was not left is left now
+    nics_.add(a.device, hca::kConnectX5, {hca::link_local(1)});
+    ASSERT_TRUE(wait([&] { return reach(a, b); })) << "a pipe that has often fallen is tried for a while";
+    if (!failed) break;
+    ++failures;
+  }
+  EXPECT_GT(failures, 1);
+}
+
 TEST_F(HcaNoMemory, ADaemonThatStopsStops) {
   Host& a = add_host();
   Host& b = add_host();

@@ -99,8 +99,7 @@ void HostPipes::give_up_dial() {
 }
 
 void HostPipes::dial_if_needed(Instant now, const Lanes& lanes) {
-  if (!denied_.empty() || dialled_ != nullptr || !is_needed(now)) return;
-  if (dialling_ != nullptr) return;
+  if (!denied_.empty() || dialled_ != nullptr || dialling_ != nullptr || !is_needed(now)) return;
   if (now < dial_at_) return shared_.check_at(dial_at_);
   const LaneState way = lanes(peer_.id);
   if (way == LaneState::kRest && !demand_.was_needed_lately(now)) is_wanted_ = false;  // no path waits there
@@ -131,10 +130,7 @@ void HostPipes::dial() {
 }
 
 void HostPipes::on_dialled(Job& job) {
-  if (job.is_void) {
-    if (job.made && *job.made != nullptr) shared_.services.bury(*std::move(job.made));
-    return;
-  }
+  if (job.is_void) return;
   const Instant now = shared_.clock.now();
   dialling_ = nullptr;
   if (!job.made) {

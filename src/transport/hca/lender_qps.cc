@@ -98,9 +98,8 @@ void Lender::make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instan
       [job, domain = memory->domain(), reads = pipe_.reads()] {
         if (auto end = BulkEnd::make(domain, reads)) job->end = *std::move(end);
       },
-      [job, to = std::weak_ptr(self_), &services = shared_.services] {
-        if (const auto self = to.lock()) return (*self)->on_made(*job);
-        if (job->end != nullptr) services.bury(std::move(job->end));
+      [job, to = std::weak_ptr(self_)] {
+        if (const auto self = to.lock()) (*self)->on_made(*job);
       });
   bulk.state = State::kMaking;
   bulk.until = now + kBulkSetUpMax;
@@ -110,10 +109,7 @@ void Lender::make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instan
 void Lender::on_made(Job& job) {
   const Instant now = shared_.clock.now();
   const auto found = find(job.id);
-  if (found == bulks_.end() || found->second.state != State::kMaking) {
-    if (job.end != nullptr) shared_.services.bury(std::move(job.end));
-    return;
-  }
+  if (found == bulks_.end() || found->second.state != State::kMaking) return;
   Bulk& bulk = found->second;
   if (job.end == nullptr) return fail(bulk, now);
   bulk.end = std::move(job.end);
@@ -150,18 +146,21 @@ void Lender::connect(Bulk& bulk, const BulkEndpoint& there) {
   job->id = bulk.id;
   job->end = std::move(bulk.end);
   bulk.state = State::kConnecting;
-  shared_.services.work(
-      [job, pipe = pipe_.connection(), there] { job->done = job->end->connect(pipe, there).has_value(); },
-      [job, to = std::weak_ptr(self_), &services = shared_.services] {
-        if (const auto self = to.lock()) return (*self)->on_connected(*job);
-        services.bury(std::move(job->end));
-      });
+  try {
+    shared_.services.work(
+        [job, pipe = pipe_.connection(), there] { job->done = job->end->connect(pipe, there).has_value(); },
+        [job, to = std::weak_ptr(self_)] {
+          if (const auto self = to.lock()) (*self)->on_connected(*job);
+        });
+  } catch (const std::bad_alloc&) {
+    bulk.end = std::move(job->end);  // its destructor may sleep
+    throw;
+  }
 }
 
 void Lender::on_connected(Job& job) {
   const auto found = find(job.id);
-  if (found == bulks_.end() || found->second.state != State::kConnecting)
-    return shared_.services.bury(std::move(job.end));
+  if (found == bulks_.end() || found->second.state != State::kConnecting) return;
   Bulk& bulk = found->second;
   bulk.end = std::move(job.end);
   if (!job.done) return fail(bulk, shared_.clock.now());

@@ -49,9 +49,8 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
           auto end = BulkEnd::make(domain, reads);
           if (end && (*end)->connect(pipe, there)) job->end = *std::move(end);
         },
-        [job, to = std::weak_ptr(self_), &services = shared_.services] {
-          if (const auto self = to.lock()) return (*self)->on_connected(*job);
-          if (job->end != nullptr) services.bury(std::move(job->end));
+        [job, to = std::weak_ptr(self_)] {
+          if (const auto self = to.lock()) (*self)->on_connected(*job);
         });
   } catch (const std::bad_alloc&) {
     bulks_.erase(offer.id);
@@ -70,7 +69,6 @@ void Puller::on_connected(Job& job) {
   BulkRoom room;
   if (!is_wanted ||
       !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkAnswer{job.id, job.end->here()}, room))) {
-    if (job.end != nullptr) shared_.services.bury(std::move(job.end));
     if (found != bulks_.end() && !found->second.is_down) {
       bulks_.erase(found);
       refuse(job.id);
