@@ -352,6 +352,8 @@ class HeldViewsTest : public MembershipTest {
       return {};
     });
     wait_for_shard("VM-01", 0);
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return vms_[0].contains("VM-01") && vms_[1].contains("VM-01"); });
   }
   void wait_for_shard(const std::string& vm, std::uint16_t shard) {
     std::unique_lock lock(mutex_);
