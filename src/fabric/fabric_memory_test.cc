@@ -34,6 +34,7 @@ TEST_F(FabricNoMemory, AStoppedPortWorksAgain) {
 TEST_F(FabricNoMemory, ConnectionsContinueWhenAHostIsBack) {
   const NoMemoryFrom none(1);
   switch_.paths_restored(transport::HostId(7), clock_.now());
+  switch_.paths_restored(transport::ShardNumber(1), std::nullopt, clock_.now());
   switch_.paths_ready();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/core.h>
+#include <functional>
 #include <new>
 #include <string_view>
 
@@ -199,7 +200,8 @@ void Switch::paths_restored(transport::ShardNumber shard, std::optional<HostGids
     const auto holder = sibling_holder(peer.gid);
     return holder && holder->shard == shard && (!port || holder->port == *port);
   };
-  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
+  // By reference: a copy would need memory, and this is told only once.
+  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(std::cref(affected), now); });
 }
 
 Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source,
