@@ -58,7 +58,7 @@ class ShardRig {
   // shard has a thread any more.
   void end_serving();
 
-  // Runs on the shard, which has make_siblings() behind it: an adapter works again, so those of `other` send
+  // Runs on the shard, after make_siblings(): an adapter works again, so those of `other` send
   // again what they sent to it. If the mailbox of `other` is full, or memory runs out, they do so for all
   // adapters of this shard.
   void tell_works_again(ShardRig& other, transport::SegmentId segment, fabric::HostGids::PortNumber port);

@@ -61,18 +61,22 @@ class OneVm final : public HcaServices, public Inbound {
   }
   ~OneVm() override {
     registry_.reset();
+    finished_.clear();
     buried_.clear();
   }
 
   verbs::Engine& engine() { return *reinterpret_cast<verbs::Engine*>(&engine_); }
   bool work_on() {
     if (jobs_.empty()) return false;
-    const auto [job, then] = std::move(jobs_.front());
+    finished_.push_back(std::move(jobs_.front()));
     jobs_.pop_front();
-    job();
-    then();
+    works_ = true;
+    finished_.back().first();
+    works_ = false;
+    finished_.back().second();
     return true;
   }
+  bool works() const { return works_; }  // a job is in progress
   void take_memory_away(Pipe& pipe) {
     pipe.stop_all(engine());
     for (std::size_t i = 0; i < kTargets; ++i) end(i);
@@ -119,9 +123,7 @@ class OneVm final : public HcaServices, public Inbound {
   void work(std::function<void()> job, std::function<void()> then) override {
     jobs_.emplace_back(std::move(job), std::move(then));
   }
-  void bury(std::unique_ptr<Buried> dead) override {
-    buried_.push_back(std::move(dead));
-  }  // kept until the end, like a slow worker's
+  void bury(std::unique_ptr<Buried> dead) override { buried_.push_back(std::move(dead)); }
   std::shared_ptr<GuestMemory> memory_of(const verbs::Engine&) override { return registry_; }
   void give_up_device() override { PVRDMA_CHECK(false, "the device does what it must"); }
 
@@ -209,6 +211,8 @@ class OneVm final : public HcaServices, public Inbound {
   guestmem::AddressSpace memory_;
   std::shared_ptr<GuestMemory> registry_;
   std::deque<std::pair<std::function<void()>, std::function<void()>>> jobs_;
+  bool works_ = false;
+  decltype(jobs_) finished_;  // their results are kept until the end, as is what was buried
   std::vector<std::unique_ptr<Buried>> buried_;
   std::vector<std::byte> seen_ = std::vector<std::byte>(kRamBytes);
   std::array<int, kTargets> given_{};         // how many fetches may still write there
@@ -362,6 +366,7 @@ class BulkFuzz {
   // An older peer does not know lent answers.
   explicit BulkFuzz(Pipe::Role role, bool is_peer_old = false) {
     network_.set_delay(std::chrono::microseconds(50));
+    network_.set_on_shard([this] { return in_turn_ && !vm_->works(); });
     network_.add("here", kE810, {gid(1)});
     network_.add("there", kE810, {gid(2)});
     const auto nic = network_.open("here", nobody_).value();
@@ -397,6 +402,7 @@ class BulkFuzz {
   Instant now() const { return clock_.now(); }
 
   void turn() {
+    in_turn_ = true;
     for (bool works = true; works;) {
       works = network_.run(clock_.now());
       if (std::erase(shared_->active, pipe_.get()) != 0) works = pipe_->run(clock_.now()) || works;
@@ -406,6 +412,7 @@ class BulkFuzz {
       works = vm_->work_on() || works;
       vm_->check();
     }
+    in_turn_ = false;
     peer_->listen();
     PVRDMA_CHECK(!pipe_->broken(), "the pipe stands");
   }
@@ -421,6 +428,7 @@ class BulkFuzz {
  private:
   test::ManualClock clock_;
   FakeNetwork network_{1, clock_};
+  bool in_turn_ = false;
   Nobody nobody_;
   std::unique_ptr<OneVm> vm_;
   std::unique_ptr<HcaShared> shared_;

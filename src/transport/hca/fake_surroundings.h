@@ -27,7 +27,7 @@ class LaterWorker final : public Worker, public shard::Pollable {
   static bool works() { return works_; }
 
   bool run(Instant) override {
-    works_ = true;
+    const Working working;
     const bool works = dead_ != nullptr || !jobs_.empty();
     while (dead_ != nullptr) dead_ = std::move(dead_->next);
     if (!jobs_.empty()) {
@@ -35,7 +35,6 @@ class LaterWorker final : public Worker, public shard::Pollable {
       jobs_.pop_front();
       job();
     }
-    works_ = false;
     return works;
   }
   void on_time(Instant) override {}
@@ -47,6 +46,10 @@ class LaterWorker final : public Worker, public shard::Pollable {
 
  private:
   static inline bool works_ = false;
+  struct Working {
+    Working() { works_ = true; }
+    ~Working() { works_ = false; }
+  };
 
   std::deque<shard::Task> jobs_;
   std::unique_ptr<Buried> dead_;

@@ -43,6 +43,7 @@ GuestMemory::~GuestMemory() {
   for (Chunk& chunk : chunks_) {
     if (chunk.registered != nullptr) services_.bury(std::move(chunk.registered));
   }
+  services_.bury(std::move(held_));
 }
 
 void GuestMemory::refresh() {
@@ -50,15 +51,15 @@ void GuestMemory::refresh() {
   memory_.for_each_ram([this](const guestmem::RamRange& range) {
     if (range.is_writable) add(range);
   });
-  seen_generation_ = memory_.generation();
   register_next();
+  seen_generation_ = memory_.generation();
 }
 
 void GuestMemory::add(const guestmem::RamRange& range) {
   const auto at = std::ranges::lower_bound(chunks_, range.memory.data(), {},
                                            [](const Chunk& chunk) { return chunk.memory.data(); });
   if (at != chunks_.end() && at->memory.data() == range.memory.data()) return;
-  const std::uint64_t most = nic_->limits().region_bytes;
+  const std::uint64_t most = held_->nic->limits().region_bytes;
   const std::uint64_t chunk_bytes =
       most == 0 ? kChunkBytesMax
                 : std::min(kChunkBytesMax, std::max(most & ~(kChunkAlignment - 1), kChunkAlignment));
@@ -87,8 +88,8 @@ void GuestMemory::register_next() {
   }
   if (next == nullptr) return;
   auto job = std::make_shared<Job>();
-  job->nic = nic_;
-  job->domain = domain_;
+  job->nic = held_->nic;
+  job->domain = held_->domain;
   job->memory = next->memory;
   job->hold = next->hold;
   job->number = next->number;
@@ -102,7 +103,7 @@ void GuestMemory::register_next() {
 
 void GuestMemory::on_registered(Job& job) {
   at_work_ = false;
-  if (domain_ == nullptr) domain_ = job.domain;
+  if (held_->domain == nullptr) held_->domain = job.domain;
   const auto chunk = std::ranges::find(chunks_, job.number, &Chunk::number);
   if (chunk != chunks_.end() && job.made != nullptr) {
     pinned_bytes_ += chunk->memory.size();

@@ -41,7 +41,9 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
  public:
   // `memory` and `services` are borrowed; they outlive this.
   GuestMemory(std::shared_ptr<Nic> nic, const guestmem::AddressSpace& memory, HcaServices& services)
-      : nic_(std::move(nic)), memory_(memory), services_(services) {}
+      : memory_(memory), services_(services) {
+    held_->nic = std::move(nic);
+  }
   ~GuestMemory();
   GuestMemory(const GuestMemory&) = delete;
   GuestMemory& operator=(const GuestMemory&) = delete;
@@ -49,9 +51,9 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   // Registers memory that was mapped since the last call. May throw bad_alloc.
   void refresh();
   // Every known chunk has been tried. Does not look for newly mapped memory.
-  bool is_ready() const { return domain_ != nullptr && !at_work_; }
+  bool is_ready() const { return domain() != nullptr && !at_work_; }
   // Null: not made yet.
-  const std::shared_ptr<GuestDomain>& domain() const { return domain_; }
+  const std::shared_ptr<GuestDomain>& domain() const { return held_->domain; }
   // Why some memory could not be registered; empty: no registration has failed.
   const std::string& trouble() const { return trouble_; }
   std::uint64_t bytes() const;  // to be registered in total
@@ -68,7 +70,11 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   void drop(std::span<const std::byte> memory);
 
  private:
-  // A registration that is destroyed on the worker's thread.
+  // What is destroyed on the worker's thread: what this holds, and a registration.
+  struct Held final : Buried {
+    std::shared_ptr<Nic> nic;
+    std::shared_ptr<GuestDomain> domain;
+  };
   struct Registered final : Buried {
     std::shared_ptr<GuestDomain> domain;
     std::unique_ptr<NicMemoryRegion> region;
@@ -87,10 +93,9 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   std::span<Chunk> chunks_of(std::span<const std::byte> memory);
   void on_registered(Job& job);
 
-  const std::shared_ptr<Nic> nic_;
+  std::unique_ptr<Held> held_ = std::make_unique<Held>();
   const guestmem::AddressSpace& memory_;
   HcaServices& services_;
-  std::shared_ptr<GuestDomain> domain_;
   std::vector<Chunk> chunks_;  // by address
   std::uint64_t seen_generation_ = 0;
   std::uint64_t next_number_ = 1;

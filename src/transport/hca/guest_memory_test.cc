@@ -70,7 +70,9 @@ class GuestMemoryTest : public testing::Test {
     registry_ = std::make_shared<GuestMemory>(nic_, memory_, services_);
   }
   ~GuestMemoryTest() override {
+    services_.on_shard = true;
     registry_.reset();
+    services_.on_shard = false;
     services_.finish();
     EXPECT_EQ(nics_.objects(), 0U) << "registrations that nobody ended";
     EXPECT_EQ(nics_.crimes(), 0U);

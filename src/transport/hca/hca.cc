@@ -81,6 +81,10 @@ class HcaPath final : public verbs::Path {
 bool Hca::Impl::run(Instant now) {
   bool more = has_incoming.load(std::memory_order_relaxed);
   if (more) take_incoming();
+  if (news) {
+    more = true;
+    act_on(*std::exchange(news, std::nullopt), now);
+  }
   if (!shared.active.empty()) {
     shared.polled.swap(shared.active);
     for (Pipe* pipe : shared.polled) more = pipe->run(now) || more;

@@ -11,10 +11,9 @@ namespace pvrdma::transport {
 
 using hca::Nic;
 
-void Hca::Impl::on_news(News news) {
-  const Instant now = shared.clock.now();
+void Hca::Impl::act_on(News told, Instant now) {
   or_later([&] {
-    switch (news) {
+    switch (told) {
       case News::kChanged:
         return ask_port();
       case News::kPortDown:
@@ -29,7 +28,7 @@ void Hca::Impl::on_news(News news) {
 }
 
 void Hca::Impl::open_device(Instant now) {
-  if (nic != nullptr || leaving != nullptr) drop_device("the device is being reopened", now);
+  if (grave != nullptr) drop_device("the device is being reopened", now);
   open_at = Instant::never();
   if (settings.device.empty() || !options.refused.empty()) return;
   const std::uint64_t attempt = ++device_attempt;
@@ -38,8 +37,9 @@ void Hca::Impl::open_device(Instant now) {
         auto opened = open(device, *to);
         Result<hca::NicPort> found = fail("the device is not open");
         if (opened) found = (*opened)->port();
-        come_back(to, [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
-          impl.took_device(attempt, opened, std::move(found));
+        come_back(to, [attempt, opened = std::move(opened), found = std::move(found),
+                       its_grave = std::make_unique<Grave>()](Impl& impl) mutable {
+          impl.took_device(attempt, opened, std::move(found), std::move(its_grave));
         });
       },
       "opens an RDMA device"));
@@ -47,7 +47,7 @@ void Hca::Impl::open_device(Instant now) {
 
 // `opened` stays the caller's, who destroys it on the worker's thread.
 void Hca::Impl::took_device(std::uint64_t attempt, const Result<std::shared_ptr<Nic>>& opened,
-                            Result<hca::NicPort> found) {
+                            Result<hca::NicPort> found, std::unique_ptr<Grave> its_grave) {
   if (attempt != device_attempt) return;
   const Instant now = shared.clock.now();
   const auto failed = [&](const std::string& why) {
@@ -68,15 +68,9 @@ void Hca::Impl::took_device(std::uint64_t attempt, const Result<std::shared_ptr<
       return failed(watched.error().message);
     }
   }
+  grave = std::move(its_grave);
   use_port(*std::move(found));
-  take_events();  // those from before the watch
-}
-
-// One of them may close the device, which must neither end before take_events() returns, nor on this thread.
-void Hca::Impl::take_events() {
-  std::shared_ptr<Nic> held = nic;
-  held->take_events();
-  if (held != nic) close_later(std::move(held));
+  nic->take_events();  // events from before the watch
 }
 
 void Hca::Impl::drop_device(const std::string& why, Instant now) {
@@ -89,25 +83,16 @@ void Hca::Impl::drop_device(const std::string& why, Instant now) {
 void Hca::Impl::release_device() {
   ++device_attempt;
   port = {};
+  news.reset();
   if (nic == nullptr) return;
   for (const int fd : nic->event_fds()) loop.unwatch(fd);
-  leaving = std::move(nic);
+  grave->nic = std::move(nic);
 }
 
 // Once no pipe uses the device.
 void Hca::Impl::close_device() {
   memories.clear();  // no QP accesses them any more
-  close_later(std::move(leaving));
-}
-
-// Without memory for the worker's job it is closed here, which may sleep.
-void Hca::Impl::close_later(std::shared_ptr<Nic> gone) {
-  if (gone == nullptr) return;
-  try {
-    // Runs after the jobs that destroy what the device made.
-    options.worker.post(shard::Task([held = std::move(gone)] {}, "closes an RDMA device"));
-  } catch (const std::bad_alloc&) {
-  }
+  if (grave != nullptr) bury(std::move(grave));
 }
 
 void Hca::Impl::work(std::function<void()> job, std::function<void()> then) {

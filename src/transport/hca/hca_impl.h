@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -65,24 +66,26 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   bool run(Instant now) override;
   void on_time(Instant now) override;
   Instant next_deadline() const override {
-    if (shared.attention || !shared.active.empty() || !shared.unflushed.empty()) return Instant{};
+    if (news || shared.attention || !shared.active.empty() || !shared.unflushed.empty()) return Instant{};
     return std::min(shared.next_check, open_at);
   }
   bool polls() const override { return false; }
-  void on_fd_ready(int, shard::Readiness) override { take_events(); }
+  void on_fd_ready(int, shard::Readiness) override { nic->take_events(); }
   std::string what() const override { return "the pipes to other hosts"; }
   void flush_all(Instant now);
 
   // Device.
-  void on_news(News news) override;
+  struct Grave final : hca::Buried {
+    std::shared_ptr<hca::Nic> nic;
+  };
+  void on_news(News told) override { news = std::max(news, std::optional(told)); }
+  void act_on(News told, Instant now);
   void open_device(Instant now);
   void took_device(std::uint64_t attempt, const Result<std::shared_ptr<hca::Nic>>& opened,
-                   Result<hca::NicPort> found);
-  void take_events();
+                   Result<hca::NicPort> found, std::unique_ptr<Grave> its_grave);
   void drop_device(const std::string& why, Instant now);
   void release_device();
   void close_device();
-  void close_later(std::shared_ptr<hca::Nic> gone);
   void ask_port();
   void took_port(const hca::Nic* asked, Result<hca::NicPort> found);
   void use_port(hca::NicPort found);
@@ -104,8 +107,9 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   std::map<HostId, std::unique_ptr<hca::HostPipes>> hosts;
   std::map<const verbs::Engine*, std::shared_ptr<hca::GuestMemory>> memories;
 
-  std::shared_ptr<hca::Nic> nic;      // null: no device is open
-  std::shared_ptr<hca::Nic> leaving;  // until no pipe uses it; that is unfinished only if memory runs out
+  std::shared_ptr<hca::Nic> nic;  // null: no device is open
+  std::unique_ptr<Grave> grave;   // made with the device; has it once it was left and pipes may still use it
+  std::optional<News> news;       // the gravest that the device has told, if the next turn has to act on it
   hca::NicPort port;
   std::string trouble = "this host has no active HCA";  // of the device; empty: it works
   std::string noted_trouble;                            // of opening the device, logged last

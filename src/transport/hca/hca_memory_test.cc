@@ -58,7 +58,7 @@ TEST_F(HcaNoMemory, AnOfferedPipeForWhichThereIsNoneIsGivenUp) {
     bool failed = false;
     {
       const NoMemoryFrom none(nth);
-      loop_->turn(Duration{0});
+      turn();
       failed = none.has_failed();
     }
     end.reset();

@@ -29,7 +29,8 @@ class HcaServices {
 
   // Runs `job` on a thread that may block, in the order of calls, and then `then` on the shard, unless the
   // Hca is gone by then. `then` takes the results from state that it shares with `job`. The two functions,
-  // and so the results that are not taken, are destroyed on that thread. May throw bad_alloc.
+  // and so the results that are not taken, are destroyed on that thread. May throw bad_alloc; they are then
+  // destroyed here.
   virtual void work(std::function<void()> job, std::function<void()> then) = 0;
   // Destroys the object on that thread, later. Allocates nothing.
   virtual void bury(std::unique_ptr<Buried> dead) = 0;

@@ -51,7 +51,12 @@ void Lender::turn(Instant now) {
   if (!has_news_ && now < next_look_) return;
   has_news_ = false;
   next_look_ = Instant::never();
-  for (auto& [stripe, bulk] : bulks_) step(stripe, bulk, now);
+  try {
+    for (auto& [stripe, bulk] : bulks_) step(stripe, bulk, now);
+  } catch (const std::bad_alloc&) {
+    has_news_ = true;
+    throw;
+  }
   shared_.check_at(next_look_);
 }
 
@@ -82,7 +87,8 @@ void Lender::step(const Stripe& stripe, Bulk& bulk, Instant now) {
       look_at(bulk.until);
       return;
     case State::kReady:
-      if (std::exchange(bulk.lacks_memory, false)) bulk.memory->refresh();
+      if (bulk.lacks_memory) bulk.memory->refresh();
+      bulk.lacks_memory = false;
       if (bulk.tells_returned) tell_returned(bulk);
       return;
     case State::kDown:  // until a caller wants the QP

@@ -90,8 +90,9 @@ class Puller final : private BulkEnd::User {
   struct Bulk {
     Stripe stripe;  // as seen from this host
     verbs::Engine* engine = nullptr;
-    std::shared_ptr<GuestMemory> memory;
-    std::unique_ptr<BulkEnd> end;  // null: not connected yet, or ended
+    std::shared_ptr<GuestMemory> memory;  // null: it is down
+    std::unique_ptr<BulkEnd> end;         // null: not connected yet, or ended
+    std::uint64_t job = 0;                // the number of the job that makes `end`
     bool is_down = false;
     bool tells_stop = false;
     bool has_completions = false;
@@ -145,6 +146,7 @@ class Puller final : private BulkEnd::User {
   std::size_t answer_count_ = 0;
   std::size_t deaf_count_ = 0;  // bulks that are down but not forgotten
   std::uint64_t next_order_ = 1;
+  std::uint64_t next_job_ = 1;
   bool has_completions_ = false;
   bool has_news_ = false;
   bool lacked_room_ = false;  // a request found no free Held

@@ -12,6 +12,7 @@ namespace pvrdma::transport::hca {
 // A job for the worker's thread and its result.
 struct Puller::Job {
   std::uint32_t id;
+  std::uint64_t number;  // the peer may offer an id again
   std::unique_ptr<BulkEnd> end;
 };
 
@@ -42,7 +43,9 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
     over_.reserve(kAnswersMax);
     auto job = std::make_shared<Job>();
     job->id = offer.id;
-    bulks_[offer.id] = {.stripe = stripe, .engine = engine, .memory = memory, .end = nullptr};
+    job->number = next_job_++;
+    bulks_[offer.id] = {
+        .stripe = stripe, .engine = engine, .memory = memory, .end = nullptr, .job = job->number};
     shared_.services.work(
         [job, domain = memory->domain(), reads = pipe_.reads(), pipe = pipe_.connection(),
          there = offer.end] {
@@ -65,15 +68,12 @@ void Puller::refuse(std::uint32_t id) {
 
 void Puller::on_connected(Job& job) {
   const auto found = bulks_.find(job.id);
-  const bool is_wanted = found != bulks_.end() && !found->second.is_down && job.end != nullptr;
+  if (found == bulks_.end() || found->second.job != job.number || found->second.is_down) return;
   BulkRoom room;
-  if (!is_wanted ||
+  if (job.end == nullptr ||
       !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkAnswer{job.id, job.end->here()}, room))) {
-    if (found != bulks_.end() && !found->second.is_down) {
-      bulks_.erase(found);
-      refuse(job.id);
-    }
-    return;
+    bulks_.erase(found);
+    return refuse(job.id);
   }
   found->second.end = std::move(job.end);
   found->second.end->set_user(this);
@@ -89,6 +89,8 @@ void Puller::drop(Bulk& bulk) {
     if (!bulk.end->stop()) shared_.services.give_up_device();
     shared_.services.bury(std::move(bulk.end));
   }
+  bulk.memory.reset();
+  bulk.lacks_memory = false;
   for (Held& held : held_) {
     if (held.progress == Progress::kFree || stripe_of(held.segment, held.request) != bulk.stripe) continue;
     held.progress = Progress::kFree;
@@ -143,12 +145,18 @@ void Puller::stop_everything() {
 void Puller::turn(Instant /*now*/) {
   if (!std::exchange(has_news_, false)) return;
   give_back();
-  for (auto& [id, bulk] : bulks_) {
-    if (std::exchange(bulk.lacks_memory, false)) bulk.memory->refresh();
-    if (!bulk.tells_stop) continue;
-    BulkRoom room;
-    bulk.tells_stop = !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkStopped{id}, room));
-    has_news_ = has_news_ || bulk.tells_stop;
+  try {
+    for (auto& [id, bulk] : bulks_) {
+      if (bulk.lacks_memory) bulk.memory->refresh();
+      bulk.lacks_memory = false;
+      if (!bulk.tells_stop) continue;
+      BulkRoom room;
+      bulk.tells_stop = !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkStopped{id}, room));
+      has_news_ = has_news_ || bulk.tells_stop;
+    }
+  } catch (const std::bad_alloc&) {
+    has_news_ = true;
+    throw;
   }
 }
 
